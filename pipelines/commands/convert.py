@@ -49,8 +49,9 @@ def _find_help(kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     flags, examples = kind.short_help, kind.examples
     for owner in dict.fromkeys(option.owner for option in kind.options):
         if issubclass(owner, AddOnOptions) and kind.name in owner.short_help:
-            more, example = owner.short_help[kind.name]
-            flags, examples = (*flags, *more), (*examples, example)
+            more, *added = owner.short_help[kind.name]
+            place = flags.index(more[0]) if more[0] in flags else len(flags)
+            flags, examples = (*flags[:place], *more, *flags[place + 1 :]), (*examples, *added)
     return flags, examples
 
 
@@ -131,7 +132,7 @@ def _run(kind: Kind, parser: Parser, arguments: Sequence[str]) -> int:
 def _is_about_local_files(values: Mapping[str, Any]) -> bool:
     """Return True if no flag names a URL, or brings code that may use Beam itself."""
     of_add_ons = [name for add_on in ADD_ONS for name in add_on.code]
-    is_plain = not any(values.get(name) for name in ("annotations", *of_add_ons))
+    is_plain = not any(values.get(name) for name in of_add_ons)
     return is_plain and "://" not in str(list(values.values()))
 
 

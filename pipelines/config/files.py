@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_names
 from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
-from shardmill.transforms.options.declare import flag, name_flag, newer_flag, newer_name_flag, options_of
+from shardmill.transforms.options.declare import flag, name_flag, newer_flag, newer_name_flag, options_of, or_none
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
 from shardmill.transforms.options.job_options import NO, ReuseOptions, named_files, parse_manifests, parse_path
 from shardmill.transforms.options.table_options import TableReadOptions
@@ -126,10 +127,6 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return PlanOptions(self.split, None, self.renames)
 
 
-def _or_none(text: str) -> str | None:
-    return text or None
-
-
 def tree_flag(suffix: str) -> Any:
     """Declare the flag --input for a folder, or a glob, of files with one suffix."""
     return input_flag(f"Folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or glob to read")
@@ -160,6 +157,28 @@ def parse_split_lists(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnnotationOptions(AddOnOptions):
+    """Options of an add-on that names annotations, which list the files; without one, its methods find none."""
+
+    title: ClassVar[str] = "objects in images"
+    precedes: ClassVar[str] = "on_bad_box"
+
+    @property
+    def flag(self) -> str:
+        """Return the option that names annotations, as given on the command line; "" for none."""
+        return ""
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Return the options of the job that have an effect on what `flag` reads."""
+        return self.sources.get(self.flag.partition(" ")[0].removeprefix("--"), ())
+
+    def find_source(self, config: Any) -> "AnnotationSource | None":
+        """Return the source of annotations for a configuration; None for none."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
     """The configuration of jobs whose files a --manifest may list."""
 
@@ -182,7 +201,7 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         "",
         "Manifest column with the file names; for images also several columns, for example left,right",
         default_words="file_name or image_uri",
-        to_json=_or_none,
+        to_json=or_none,
     )
     label_column: str = name_flag("label", "Column of a manifest, or attribute of a VIA export, with the classes")
     label_pattern: str = newer_flag(
@@ -201,9 +220,9 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         default_words="none",
         to_json=lambda pairs: [split for split, _ in pairs],
     )
-    file_suffix: str = flag("", "Suffix to append to file names in a manifest, for example .jpg", to_json=_or_none)
+    file_suffix: str = flag("", "Suffix to append to file names in a manifest, for example .jpg", to_json=or_none)
     file_root: str = flag(
-        "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=_or_none
+        "", "Folder of a manifest's files, relative to the manifest's folder, for example train/", to_json=or_none
     )
     split_column: str = newer_name_flag("split", "Manifest column with the splits")
     imagefolder: str | None = flag(
@@ -277,14 +296,14 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         return split_names(self.file_column) if self.file_column else ()
 
     @property
-    def annotation_flag(self) -> str:
-        """Return the annotation option as given on the command line; "" for none."""
-        return ""
+    def annotating(self) -> AnnotationOptions:
+        """Return the options of an add-on that annotates files."""
+        return next((each for each in self.add_ons if isinstance(each, AnnotationOptions)), AnnotationOptions())
 
     @property
-    def annotation_source(self) -> "AnnotationSource | None":
-        """Return the source of annotations; None for none."""
-        return None
+    def annotation_flag(self) -> str:
+        """Return the annotation option as given on the command line; "" for none."""
+        return self.annotating.flag
 
     def _with_metadata(self) -> Self:
         from shardmill.pipelines.config.imagefolder import find_metadata_files
@@ -322,11 +341,9 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
             ("--file_root", self.file_root),
             ("--split_column", "" if self.split_column == "split" else self.split_column),
         ):
-            about = self.manifest or (name == "--file_root" and self.annotation_flag.startswith("--coco"))
-            if value and not about:
+            if value and not self.manifest and name[2:] not in self.annotating.used:
                 raise UserError(f"{name} {value} is about a --manifest; leave it out with --input")
-        names_attribute = self.annotation_flag.startswith(("--annotations", "--boxes_csv"))
-        if self.label_column != "label" and not self.manifest and not names_attribute:
+        if self.label_column != "label" and not self.manifest and "label_column" not in self.annotating.used:
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )
@@ -428,6 +445,8 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         return LineResolver(tuple(manifest.path for manifest in self.manifests)) if several else None
 
     def _find_root(self) -> str:
+        if (source := self.annotating.find_source(self)) is not None:
+            return source.root
         if not self.manifests:
             return super()._find_root()
         from shardmill.transforms.inputs.manifest_files import common_folder

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
+from shardmill.addons import registry
 from shardmill.errors import UserError, describe_exit_statuses
 from shardmill.text import did_you_mean, mask_urls
 from shardmill.transforms.features.options import AddOnOptions
@@ -22,7 +23,6 @@ _TWICE = {
     "--splits": ", as in --splits train=0.8,test=0.2",
     "--num_shards": ", as in --num_shards train=16,test=2",
 }
-_SOURCES = ("input", "manifest", "coco", "voc", "yolo", "annotations", "boxes_csv")  # one of these is required
 OUTPUT_FLAGS = ("--json", "--log_format", "--quiet", "--verbose")  # which nearly all commands have, and few mean
 _FAR = 0.15  # how much more alike one of these must be than any other flag
 _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
@@ -81,7 +81,8 @@ class Parser(argparse.ArgumentParser):
         if missing:
             check_known(rest, self)
             names = [action.option_strings[0] if action.option_strings else str(action.metavar) for action in missing]
-            if "--manifest" in self._option_string_actions and not any(hasattr(found, name) for name in _SOURCES):
+            sources = ["input", "manifest", *(name for kind in registry.options_for("images") for name in kind.sources)]
+            if "--manifest" in self._option_string_actions and not any(hasattr(found, name) for name in sources):
                 names.insert(0, "--input")
             self.error(f"the following arguments are required: {', '.join(names)}; usage: {self.format_usage()}")
         return found, rest
@@ -232,16 +233,16 @@ _METAVARS = {  # placeholders of values in --help, by the names of flags that ha
     "COLUMN": "file_column",
     "COLUMN,…": "columns drop only image json_columns label",
     "COLUMN=UNIT,…": "coordinates",
-    "DIR": "output file_root voc",
+    "DIR": "output file_root",
     "ENCODING": "encoding",
-    "FILE": "labels_file schema yolo",
+    "FILE": "labels_file schema",
     "FRACTION": "max_reject_fraction",
     "INT,…": "image_bands shape",
     "INT|SPLIT=INT,…": "num_shards",
     "LEVELS": "folders",
     "NAME": "name feature",
     "NAME=FRACTION,…": "splits",
-    "PATH": "input boxes_csv",
+    "PATH": "input",
     "REGEX": "label_pattern",
     "SIZE": "shard_size block_size",
     "SUFFIX": "file_suffix",

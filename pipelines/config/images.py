@@ -12,16 +12,16 @@ from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError
 from shardmill.installed import install_hint
 from shardmill.pipelines.config.files import ListedFilesConfig, tree_flag
+from shardmill.text import alternatives
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.inputs.folders import IMAGES, FileKind
 from shardmill.transforms.options import image_options
-from shardmill.transforms.options.declare import flag, newer_flag
+from shardmill.transforms.options.declare import flag, newer_flag, or_none
 
 if TYPE_CHECKING:
     from shardmill.transforms.files.image_codec import Reencode
     from shardmill.transforms.files.image_objects import ObjectNames
     from shardmill.transforms.files.references import PlanOptions
-    from shardmill.transforms.inputs.annotations import AnnotationSource
     from shardmill.transforms.inputs.found_files import AddedCompanions, Companion, CompanionCodec
     from shardmill.transforms.inputs.manifest_files import ObjectsColumn
 
@@ -78,7 +78,7 @@ class CompanionOptions(AddOnOptions, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
+class ImagesConfig(image_options.ObjectOptions, ListedFilesConfig):
     """The configuration of `shardmill images`."""
 
     title: ClassVar[str] = "images"
@@ -92,7 +92,7 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
         "Format in which to re-encode every image",
         choices=("", *image_options.FORMATS),
         default_words="keep the bytes",
-        to_json=lambda name: name or None,
+        to_json=or_none,
     )
     resize: tuple[int, int] | None = flag(
         None,
@@ -140,7 +140,7 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
 
     def check(self) -> None:
         super().check()
-        self.check_has_objects()
+        self.check_has_objects(self.has_objects, self.annotating.used)
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
         if self.jpeg_quality != DEFAULT_QUALITY and (not self.is_reencoding or self.image_format == "png"):
@@ -236,10 +236,10 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
         from shardmill.transforms.inputs.listing import is_glob
 
         if not self.annotation_flag:
-            if self.input is None and not self.manifest:
+            if self.input is None and not self.manifest and (flags := alternatives(registry.source_flags())):
                 raise UserError(
                     "give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or what"
-                    " annotates images: --coco, --voc, --yolo or --annotations"
+                    f" annotates images: {flags}"
                 )
             super()._check_inputs()
         elif self.manifest:
@@ -248,16 +248,9 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
             raise UserError(
                 f"--folders {self.folders} is about the folders of --input; {self.annotation_flag} says the splits"
             )
-        elif self.input is not None and (not (self.coco or self.annotations) or is_glob(self.input)):
-            where = "not needed: the images are found from there"
-            if self.coco or self.annotations:
-                where = "a folder, not a glob"
+        elif self.input is not None and ((is_unused := "input" not in self.annotating.used) or is_glob(self.input)):
+            where = "not needed: the images are found from there" if is_unused else "a folder, not a glob"
             raise UserError(f"--input {self.input}: with {self.annotation_flag} it is {where}")
-
-    @property
-    def annotation_source(self) -> "AnnotationSource | None":
-        modules = registry.modules("sources") if self.annotation_flag else []
-        return next((module.find_source(self) for module in modules), None)
 
     @property
     def has_objects(self) -> bool:
@@ -285,10 +278,6 @@ class ImagesConfig(image_options.AnnotationOptions, ListedFilesConfig):
     @property
     def source(self) -> str:
         return self.annotation_flag or super().source
-
-    def _find_root(self) -> str:
-        source = self.annotation_source
-        return super()._find_root() if source is None else source.root
 
     @property
     def libraries(self) -> tuple[str, ...]:

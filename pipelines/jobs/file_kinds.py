@@ -25,7 +25,7 @@ def images_route(config: ImagesConfig) -> "Files":
     from shardmill.transforms.inputs.manifest_table import RESERVED
     from shardmill.transforms.inputs.sources import ReadAnnotations
 
-    names, renames, source = config.object_names, config.renames, config.annotation_source
+    names, renames, source = config.object_names, config.renames, config.annotating.find_source(config)
     objects = None
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
@@ -46,7 +46,7 @@ def images_route(config: ImagesConfig) -> "Files":
     else:
         read = partial(ReadAnnotations, source, config.allow_outside, config.has_file_identities)
         index = partial(read, names.image_id, config.added)
-    has_layout = config.manifest or config.annotations or names.is_detection_api
+    has_layout = config.manifest or names.is_detection_api or (source is not None and source.has_labels)
     of_layout = encoder.of_layout if has_layout else None
     return Files(config, index, encoder, partial(_make_image_layout, config, source), of_layout, observer)
 
@@ -119,7 +119,7 @@ COMMANDS = (
         "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
         ImagesConfig,
         images_route,
-        short_help=("manifest", "coco", "resize", "stratify_by"),
+        short_help=("manifest", "resize", "stratify_by"),
         examples=(
             "--input photos --output datasets --name flowers --splits train=0.8,test=0.2 --stratify_by label",
             "--manifest train.csv --output datasets --name dogs --file_column id --label_column breed"

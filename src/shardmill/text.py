@@ -93,6 +93,11 @@ def listed(words: Sequence[str], most: int, rest: str = " and {:,} more") -> str
     return ", ".join(words[:most]) + (rest.format(len(words) - most) if len(words) > most else "")
 
 
+def alternatives(words: Sequence[str]) -> str:
+    """Join words as a choice, for example `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def did_you_mean(word: str, known_words: Iterable[str], hint: str = "did you mean {}?") -> str:
     """Return a hint with the known word that is most similar to an unknown one; "" if none is similar."""
     near = difflib.get_close_matches(word, list(known_words), 1)

@@ -17,15 +17,16 @@ class AddOnOptions(Options):
     rows: ClassVar[str] = ""
     reads_schema: ClassVar[bool] = False  # True if a schema may turn on the hooks for rows, without any option
     stream: ClassVar[str] = ""  # the StreamAddOn, see pipelines.config.job; at most one add-on of a job has it
-    # the function that makes the Analysis of all examples, of options and a JobConfig, as `folder.module.name`
-    analysis: ClassVar[str] = ""
+    analysis: ClassVar[str] = ""  # what makes the Analysis, of options and a JobConfig, as `folder.module.name`
     observer: ClassVar[str] = ""  # the ImageObserver that looks at each image of a job, as `folder.module.NAME`
     quantity: ClassVar[str] = ""  # value of --balance that needs these options
     libraries: ClassVar[tuple[str, ...]] = ()  # whose releases can change the bytes
     derived: ClassVar[Mapping[str, str]] = {}  # by option: what examples hold in place of the input's columns
     by_column: ClassVar[tuple[str, ...]] = ()  # options of (column, value) pairs that decide the columns' types
-    # by command: options to show in its short help, and an example
-    short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]] = {}
+    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # options that replace --input, with those that affect it
+    named_sources: ClassVar[tuple[str, ...]] = ()  # those that messages name
+    # by command: options to show in its short help, behind the first if it is there already, and examples
+    short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], *tuple[str, ...]]]] = {}
 
     def check(self, config: Any) -> None:
         """Check the options together with those of the job's JobConfig; raises UserError."""

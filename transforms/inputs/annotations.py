@@ -215,6 +215,7 @@ class AnnotationSource(ABC):
     """An annotation format with the location of its files."""
 
     members: ClassVar[tuple[ObjectField, ...]]  # fields of Object that the format provides
+    has_labels: ClassVar[bool] = False  # True if images may have labels of their own
     root: str  # folder that file names are relative to
 
     @abstractmethod

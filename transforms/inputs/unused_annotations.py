@@ -20,7 +20,6 @@ from shardmill.transforms.inputs.manifest_table import FILE_COLUMNS
 from shardmill.transforms.stores import storage
 
 ANNOTATIONS = folder_roles.FileKind("annotation files", "json|jsonl|xml|txt|csv|tsv|yaml|yml|parquet")
-WRITE = "write the annotations as COCO for --coco, or as a table with a row for each box for --boxes_csv"
 HEAD_BYTES = 1 << 16  # of a file whose contents are recognised
 PROBED = 20  # files of one suffix whose contents are looked at
 
@@ -42,7 +41,7 @@ def describe_unused_files(
         given = [*(_tables_flags(root, kind, sample) if kind.is_listable else ()), *_suffix_flags(root, kind, unused)]
         advice = f"give {'; or '.join(dict.fromkeys(given))}" if given else ""
         if kind == folder_roles.IMAGES and not given and not hints:
-            advice = f"if they annotate the images, {WRITE}"
+            advice = "; ".join(f"if they annotate the images, {finder.WRITE}" for finder in finders)
     patterns = {_pattern_of(what, name, sample) for what, (_, name) in unused.items()}
     flags = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in sorted(patterns))
     return f"{problem}; {advice}{'; or, ' if advice else ''}to leave such files out, {'' if advice else 'give '}{flags}"

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
 from shardmill.text import plural
@@ -124,11 +125,10 @@ def _check_rows_of_files(summary: InputSummary, options: FileLayoutOptions) -> l
         return []
     several = f"{plural(number, 'row has', 'rows have')} a file that an earlier row has, such as {name!r}"
     edges = [column for column in summary.columns if _EDGES.fullmatch(column)]
-    if options.kind == folder_roles.IMAGES and edges:
+    if options.kind == folder_roles.IMAGES and edges and (flag := registry.find_hook("formats", "BOXES_FLAG")):
         raise UserError(
-            f"{options.source}: {several}, with a box in {edges[0]!r}; give --boxes_csv"
-            f" {options.source.removeprefix('--manifest ')} in place of --manifest; to make an example of each row,"
-            f" call {edges[0]!r} otherwise"
+            f"{options.source}: {several}, with a box in {edges[0]!r}; give {flag} {options.source.partition(' ')[2]}"
+            f" in place of --manifest; to make an example of each row, call {edges[0]!r} otherwise"
         )
     limit = reject_flag(number + summary.rejected, summary.total_records)
     remedy = f"--on_duplicate_key reject{limit} keeps the first row of each file"
@@ -151,12 +151,12 @@ def _unnamed_notices(summary: InputSummary, options: FileLayoutOptions) -> list[
 
 def _box_notices(columns: Mapping[str, ColumnType], options: FileLayoutOptions) -> list[str]:
     edges = [name for name, column in columns.items() if _BOX.fullmatch(name) and column.dtype != "bytes"]
-    if options.kind != folder_roles.IMAGES or len(edges) != 4 or not options.source.startswith("--manifest "):
+    path, flag = options.source.removeprefix("--manifest "), registry.find_hook("formats", "BOXES_FLAG")
+    if flag is None or options.kind != folder_roles.IMAGES or len(edges) != 4 or path == options.source:
         return []
-    path = options.source.removeprefix("--manifest ")
     return [
         f"columns {', '.join(edges)} look like the edges of a box, and each is stored as a number;"
-        f" --boxes_csv {path} in place of --manifest makes boxes of them"
+        f" {flag} {path} in place of --manifest makes boxes of them"
     ]
 
 

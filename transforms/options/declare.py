@@ -51,6 +51,11 @@ name_flag = partial(flag, parse=read_name, metavar="COLUMN")  # of an option tha
 newer_name_flag = partial(name_flag, is_always_recorded=False)
 
 
+def or_none(text: str) -> str | None:
+    """Convert an option's text for the manifest: None for ""."""
+    return text or None
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a class: the field that holds it, its flag, type and default."""

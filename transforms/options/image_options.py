@@ -1,19 +1,20 @@
 """Options for labels, annotations, boxes, masks and images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from shardmill.addons import registry
 from shardmill.data import features
 from shardmill.data.features import MAX_PIXELS as MAX_PIXELS
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_pairs
 from shardmill.metadata import file_names
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from shardmill.transforms.options.declare import Options, check_no_repeats, flag, newer_flag, read_option_file
-from shardmill.transforms.options.job_options import named_files, parse_path
+from shardmill.text import alternatives
+from shardmill.transforms.options.declare import Options, flag, newer_flag, or_none, read_option_file
 
 # Declares --on_bad_box, the action for boxes that are empty, or not in their image
 bad_box_flag = partial(
@@ -30,7 +31,7 @@ boxes_seen_flag = partial(
     "Orientation that boxes of images with an EXIF rotation refer to, if image sizes do not show it",
     choices=("", "stored", "upright"),
     default_words="such images are rejected",
-    to_json=lambda text: text or None,
+    to_json=or_none,
 )
 
 
@@ -45,50 +46,14 @@ class BoxOptions(Options):
 
 
 TFDS = "tfds"
-BOXES_CSV = "boxes_csv"  # a format of --annotations that has a flag of its own
-_source_flag = partial(flag, parse=parse_path, affects_output=False)
-
-
-def parse_annotation_files(value: Any) -> tuple[tuple[str, str], ...]:
-    """Parse `train=a.json` items, pairs or a mapping into (split, path) pairs; the split may be ""."""
-    pairs = [(split, parse_path(path)) for split, path in named_files(value)]
-    if len({bool(split) for split, _ in pairs}) > 1:
-        raise OptionValueError("some files have a split and others not; give each one, as in train=a.json")
-    check_no_repeats([split for split, _ in pairs if split], "the split {} is there twice")
-    check_no_repeats([path for _, path in pairs], "the file {} is there twice")
-    return tuple(pairs)
-
-
-def parse_export(value: Any) -> tuple[str, str]:
-    """Parse (format, path) from `via=export.json`, a path alone, whose format is "", or a pair."""
-    ((name, path),) = named_files([value])
-    return name, parse_path(path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnotationOptions(Options):
-    """Options for object detection."""
+class ObjectOptions(Options):
+    """Options for object detection, whatever names the objects."""
 
-    title: ClassVar[str] = "objects in images"
+    title: ClassVar[str] = BoxOptions.title
 
-    coco: tuple[tuple[str, str], ...] = _source_flag(
-        (),
-        "COCO annotation file, for example instances.json, or one for each split; repeatable",
-        parse=parse_annotation_files,
-        repeats=True,
-        metavar="[SPLIT=]FILE",
-    )
-    voc: str | None = _source_flag(None, "Folder of Pascal VOC annotations: Annotations/, or its parent folder")
-    yolo: str | None = _source_flag(None, "File data.yaml of a YOLO data set")
-    annotations: tuple[str, str] | None = _source_flag(
-        None,
-        "File or folder that a labelling tool exported; FORMAT= names its format if several fit",
-        parse=parse_export,
-        metavar="[FORMAT=]PATH",
-    )
-    boxes_csv: str | None = _source_flag(
-        None, "CSV file with one row for each box, or a folder of such files; columns are found by their usual names"
-    )
     on_bad_box: str = bad_box_flag()
     unread_objects: str = newer_flag(
         "reject",
@@ -103,44 +68,15 @@ class AnnotationOptions(Options):
         group="output",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.boxes_csv is not None and self.annotations is None:
-            object.__setattr__(self, "annotations", (BOXES_CSV, self.boxes_csv))
-        if len(given := [*self._given]) > 1:
-            raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
-
-    def check_has_objects(self) -> None:
-        """Check that flags about objects are given with annotations or objects of a manifest; raises UserError."""
+    def check_has_objects(self, has_objects: bool, used: Collection[str]) -> None:
+        """Check that these options are given with objects; annotations use those in `used`. Raises UserError."""
         for name in ("on_bad_box", "unread_objects", "boxes_seen", "feature_names"):
-            value, about = getattr(self, name), "--coco, --voc, --yolo or --annotations name, or a column of a manifest"
-            is_used = self.has_objects
-            if name == "unread_objects":  # elsewhere every object has a box
-                is_used, about = bool({"--coco", "--annotations"} & {*self._given}), "--coco or --annotations name"
+            value, is_used, others = getattr(self, name), has_objects, ", or a column of a manifest"
+            if name == "unread_objects":  # in a manifest, every object has a box
+                is_used, others = name in used, ""
             if not is_used and value not in ("reject", "", TFDS):
-                raise UserError(f"--{name} {value} is about the objects that {about}")
-
-    @property
-    def has_objects(self) -> bool:
-        """True if an option gives annotations."""
-        return bool(self._given)
-
-    @property
-    def _given(self) -> dict[str, str]:
-        is_csv = self.annotations == (BOXES_CSV, self.boxes_csv)
-        values = {
-            "--coco": " --coco ".join("=".join(filter(None, pair)) for pair in self.coco),
-            "--voc": self.voc,
-            "--yolo": self.yolo,
-            "--annotations": "=".join(filter(None, () if is_csv else self.annotations or ())),
-            "--boxes_csv": self.boxes_csv,
-        }
-        return {flag: value for flag, value in values.items() if value}
-
-    @property
-    def annotation_flag(self) -> str:
-        """The annotation option as given on the command line; "" if none."""
-        return " ".join(next(iter(self._given.items()), ()))
+                flags = alternatives(registry.source_flags("" if others else name)) or "add-ons"
+                raise UserError(f"--{name} {value} is about the objects that {flags} name{others}")
 
 
 def max_pixels_flag(**attributes: Any) -> Any:

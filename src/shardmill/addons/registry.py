@@ -43,7 +43,7 @@ class AddOn:
     stats_section: str = ""  # key of its section of stats.json: SECTION of its module `stats`, and its page.html
     # kinds of records, or commands over files, with the OPTIONS of its module `options`, for all or by kind
     units: tuple[str, ...] = ()
-    hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats, sources and foreign
+    hooks: tuple[str, ...] = ()  # its modules that the core calls, of page, formats and foreign
     quantity: Quantity | None = None  # which its options count
     code: tuple[str, ...] = ()  # flags that bring code, which may use Beam itself
     # by name: help of the checks that its section of stats.json makes, and the value above which they warn by default
@@ -60,7 +60,7 @@ class AddOn:
 
 
 ADD_ONS = (
-    AddOn("annotations", hooks=("formats", "sources")),
+    AddOn("annotations", units=("images",), hooks=("formats",), code=("annotations",)),
     AddOn(
         "mapping", units=("row", "line", "example", "images", "arrays", "audio", "text"), code=("map", "map_batches")
     ),
@@ -144,9 +144,20 @@ def options_for(unit: str) -> list[Any]:
     return [options[unit] if isinstance(options, dict) else options for options in found]
 
 
+def source_flags(affected_by: str = "") -> list[str]:
+    """Return the flags that name images in place of --input, or only those of them that an option affects."""
+    found = ((name, kind.sources[name]) for kind in options_for("images") for name in kind.named_sources)
+    return [f"--{name}" for name, affecting in found if not affected_by or affected_by in affecting]
+
+
 def modules(name: str) -> list[Any]:
     """Return the modules of a name, one of each add-on whose hooks name it."""
     return [import_module(add_on.module(name)) for add_on in ADD_ONS if name in add_on.hooks]
+
+
+def find_hook(module: str, name: str) -> Any:
+    """Return what the first add-on with a module calls by a name there; None without such an add-on."""
+    return next((getattr(each, name) for each in modules(module)), None)
 
 
 def find_or_open(path: Any, open_it: Callable[[Any], Any], files: Any = None) -> Any:

@@ -542,7 +542,7 @@ def test_following_the_advice_works(jobs: Jobs, case: tuple[Any, ...]) -> None:
 # Texts that name a flag and advise none that a job here can follow: what was given, helps of commands, other machines
 TOLD = """
 --shard_size is x
---version|has no value: give --set|no environment variable|--coco x: its images|--coco, --voc|--input x has x
+--version|has no value: give --set|no environment variable|--coco x: its images|; --mask_column says|--input x has x
 holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--reuse x takes nothing|give --setup_file
 --run_lengths x is about|Every option of Apache Beam|--against names one|; --repair|no memory was left|--debug shows
 --job_server_timeout|--all looks|--all reads|--json lists|--json shows|--direct_num_workers says|--worker_memory

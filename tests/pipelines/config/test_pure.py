@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.addons.annotations.options import AnnotationFileOptions
 from shardmill.addons.masks.options import MaskOptions
 from shardmill.errors import UserError
 from shardmill.pipelines.config import imagefolder
@@ -22,7 +23,7 @@ from tests.support.command import write_files
 PLACES = ("s3://bucket/in", "/nowhere/in", "/nowhere/in.zip")
 IMAGES: list[dict[str, Any]] = [
     {"manifest": (("", "s3://bucket/a.csv"),)},
-    {"coco": (("", "s3://bucket/a.json"),)},
+    {"add_ons": (AnnotationFileOptions(coco=(("", "s3://bucket/a.json"),)),)},
     {"input": "in", "add_ons": (MaskOptions(masks="s3://bucket/masks.zip", mask_pattern="{stem}_mask"),)},
 ]
 

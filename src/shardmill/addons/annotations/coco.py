@@ -54,49 +54,39 @@ def read_arrays(
     """
     window = _Window(text)
     seen: set[str] = set()
-    if window.next() != "{":
+    if not window.skip("{"):
         raise ValueError("it is not a JSON object")
-    window.skip()
-    if window.next() == "}":
-        window.end()
-        return
-    while True:
+    is_last = window.skip("}")
+    while not is_last:
         name = window.value()
-        if not isinstance(name, str) or window.next() != ":":
+        if not isinstance(name, str) or not window.skip(":"):
             raise ValueError(f"it is not JSON {window.where}")
-        window.skip()
         if name in wanted:
             if name in seen:
                 raise ValueError(f"it has {name!r} twice")
             seen.add(name)
-            if window.next() != "[":
+            if not window.skip("["):
                 raise ValueError(f"its {name!r} is not a list")
             for items in _iterate_items(window, scans.get(name)):
                 yield name, items
         else:
             window.value()
-        if window.is_last("}"):
-            window.end()
-            return
-        window.skip()
+        is_last = window.skip_end("}")
+    if window.next():
+        raise ValueError(f"there is more behind its object, {window.where}")
 
 
 def _iterate_items(window: "_Window", scan: Scan | None) -> Iterator[list[Any]]:
-    window.skip()
-    if window.next() == "]":
-        window.skip()
+    is_last = window.skip("]")
+    if is_last:
         yield []
-        return
-    while True:
+    while not is_last:
         items = window.parse_many(scan)
-        if items is not None:
-            yield from [items] if items else []
-            continue
-        yield [window.value()]
-        is_last = window.is_last("]")
-        window.skip()
-        if is_last:
-            return
+        if items is None:
+            yield [window.value()]
+            is_last = window.skip_end("]")
+        elif items:
+            yield items
 
 
 class _Window:
@@ -119,21 +109,18 @@ class _Window:
             if self._at < len(self._buffer) or not self._read_more():
                 return self._buffer[self._at : self._at + 1]
 
-    def skip(self) -> None:
-        self._at += 1
+    def skip(self, character: str) -> bool:
+        """Skip the next character and return True if it is `character`."""
+        is_next = self.next() == character
+        self._at += is_next
+        return is_next
 
-    def is_last(self, end: str) -> bool:
-        """Return True if `end` is the next character, False for a comma; raise a ValueError otherwise."""
-        after = self.next()
-        if after not in (end, ","):
-            raise ValueError(f"it ends early {self.where}" if not after else f"it is not JSON {self.where}")
-        return after == end
-
-    def end(self) -> None:
-        """Skip the JSON text's last character; raise a ValueError if another one follows."""
-        self.skip()
-        if self.next():
-            raise ValueError(f"there is more behind its object, {self.where}")
+    def skip_end(self, end: str) -> bool:
+        """Skip `end` and return True, or skip a comma; raise a ValueError for another character."""
+        is_end = self.skip(end)
+        if not is_end and not self.skip(","):
+            raise ValueError(f"it is not JSON {self.where}" if self.next() else f"it ends early {self.where}")
+        return is_end
 
     def value(self) -> Any:
         """Parse the JSON value at the current position, reading on as far as it reaches."""
@@ -383,11 +370,7 @@ def read_coco(path: str, drops_boxless: bool = False, keeps_shapes: bool = False
     take = dict(zip(_LISTS, (coco_file.add_images, coco_file.add_annotations, coco_file.add_categories), strict=True))
     with report_unreadable_flag_file("--coco", path):
         try:
-            with (
-                storage.check_unchanged(path),
-                storage.open_read(path) as raw,
-                io.TextIOWrapper(raw, "utf-8-sig") as text,
-            ):
+            with storage.check_unchanged(path), io.TextIOWrapper(storage.open_read(path), "utf-8-sig") as text:
                 for name, items in read_arrays(text, _LISTS, {"annotations": coco_file.scan_annotations}):
                     take[name](items)
         except UnicodeDecodeError:
@@ -475,7 +458,7 @@ def _find_fault(item: Any) -> str:
     return ""
 
 
-_IMAGES_PER_BATCH = 2_000  # whose objects are looked for at once: with their objects, an element of some mebibyte
+IMAGES_PER_BATCH = 2_000  # whose objects are looked for at once: with their objects, an element of some mebibyte
 _MAX_PROBED_IMAGES = 20  # images that are looked for in every folder they may be in
 
 
@@ -521,11 +504,8 @@ class CocoSource(inputs.AnnotationSource):
         names = [image.name for image in coco_file.images if image.name][:_MAX_PROBED_IMAGES]
         if len(folders) == 1 or not names:
             return folders[0]
-        there = [
-            folder
-            for folder in folders
-            if any(storage.exists(storage.join(self.root, join_folder(folder, name))) for name in names)
-        ]
+        paths = {folder: [storage.join(self.root, join_folder(folder, name)) for name in names] for folder in folders}
+        there = [folder for folder in folders if any(map(storage.exists, paths[folder]))]
         if len(there) == 1:
             return there[0]
         searched = [storage.join(self.root, folder) if folder else self.root for folder in there or folders]
@@ -535,15 +515,12 @@ class CocoSource(inputs.AnnotationSource):
                 f"{problem} were not found in {', '.join(searched)}; give the folder that holds {names[0]!r}: --input"
                 f" FOLDER, or --file_root FOLDER, relative to that of {posixpath.basename(path)}"
             )
-        roots = [posixpath.relpath(folder, posixpath.dirname(path) or ".") for folder in searched]
+        flags = [f"--file_root {posixpath.relpath(folder, posixpath.dirname(path) or '.')}" for folder in searched]
         # With several files, one --file_root would be for all of them
-        advice = (
-            "move all but one away" if len(self.files) > 1 else f"give --file_root {' or --file_root '.join(roots)}"
-        )
+        advice = "move all but one away" if len(self.files) > 1 else f"give {' or '.join(flags)}"
         raise UserError(f"{problem} may be those in {' or in '.join(searched)}; {advice}")
 
     def _list_candidate_folders(self, split: str, path: str) -> list[str]:
-        """Return the folders in which a file's images may be, by the folder names that data sets use."""
         file_folder = posixpath.dirname(path) or "."
         if self.file_root:
             store, _, inner = file_folder.rpartition("://")
@@ -553,12 +530,9 @@ class CocoSource(inputs.AnnotationSource):
         suffixes = ("_".join(words[start:]) for start in range(1, len(words)))
         inner_names = [name for name in (*suffixes, split) if name]
         inside = ["", *inner_names, "images", *(f"images/{name}" for name in inner_names)]
-        starts = [self.root if self.has_explicit_root else file_folder]
-        if not self.has_explicit_root and _is_annotation_folder(file_folder):
-            starts.append(posixpath.dirname(file_folder) or ".")
-        return list(
-            dict.fromkeys(join_folder(relative_folder(self.root, start), name) for start in starts for name in inside)
-        )
+        starts = [self.root] if self.has_explicit_root else [file_folder, _find_data_folder(path)]
+        roots = [relative_folder(self.root, start) for start in starts]
+        return list(dict.fromkeys(join_folder(root, name) for root in roots for name in inside))
 
 
 def join_annotations(
@@ -572,8 +546,8 @@ def join_annotations(
     order = np.argsort(image_ids, kind="stable")
     owners = image_ids[order]
     first_of: dict[int, CocoImage] = {}
-    for start in range(0, len(coco_file.images), _IMAGES_PER_BATCH):
-        part = coco_file.images[start : start + _IMAGES_PER_BATCH]
+    for start in range(0, len(coco_file.images), IMAGES_PER_BATCH):
+        part = coco_file.images[start : start + IMAGES_PER_BATCH]
         batch_ids = np.array([image.id for image in part], np.int64)
         firsts, lasts = (np.searchsorted(owners, batch_ids, side) for side in ("left", "right"))
         kept, images = [], []
@@ -634,13 +608,14 @@ def _reject_unmatched_annotations(coco_file: CocoFile, owners: np.ndarray, order
 
 def coco_root(paths: Sequence[str]) -> str:
     """Return the folder that holds the images of COCO files; raise a UserError if they have no folder in common."""
-    folders = [posixpath.dirname(path) or "." for path in paths]
-    starts = [(posixpath.dirname(each) or ".") if _is_annotation_folder(each) else each for each in folders]
-    return common_folder(starts, "--coco without --input")
+    return common_folder(list(map(_find_data_folder, paths)), "--coco without --input")
 
 
-def _is_annotation_folder(folder: str) -> bool:
-    return posixpath.basename(folder.rstrip("/")).lower() in ("annotations", "annotation")
+def _find_data_folder(path: str) -> str:
+    """Return the folder of a COCO file, or the parent of a folder called annotations."""
+    folder = posixpath.dirname(path) or "."
+    is_for_annotations = posixpath.basename(folder.rstrip("/")).lower() in ("annotations", "annotation")
+    return (posixpath.dirname(folder) or ".") if is_for_annotations else folder
 
 
 def join_folder(folder: str, name: str) -> str:
@@ -650,13 +625,7 @@ def join_folder(folder: str, name: str) -> str:
 
 def relative_folder(root: str, folder: str) -> str:
     """Return `folder` relative to `root`, "" for the root itself; raise a UserError if it is not below the root."""
-    if storage.is_local(root):
-        root, folder = posixpath.normpath(root), posixpath.normpath(folder)
-    root, folder = root.rstrip("/"), folder.rstrip("/")
-    if folder == root:
-        return ""
-    if root == "." and not folder.startswith(("/", "..")):
-        return folder
-    if not folder.startswith(f"{root}/"):
+    name = posixpath.relpath(folder, root)
+    if name.split("/")[0] == "..":
         raise UserError(f"the images' folder {folder} is not in {root}; give --input, a folder that holds all images")
-    return folder[len(root) + 1 :]
+    return "" if name == "." else name

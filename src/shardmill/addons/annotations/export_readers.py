@@ -107,8 +107,7 @@ def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
         else:
             raise ValueError(f"a {kind} has {len(points)} points")
         export.ignored[kind] += kind != "rectangle" or len(points) > 2
-        set_flags = [name for name, is_set in (shape.get("flags") or {}).items() if is_set]
-        export.ignored.update(f"flag {name}" for name in set_flags)
+        export.ignored.update(f"flag {name}" for name, is_set in (shape.get("flags") or {}).items() if is_set)
         export.ignored["group_id"] += shape.get("group_id") is not None
     labels = tuple(name for name, is_set in (content.get("flags") or {}).items() if is_set)
     size = _size(content.get("imageWidth"), content.get("imageHeight"))
@@ -323,10 +322,9 @@ def _studio_name(data: Mapping[str, Any]) -> str:
     if not found:
         raise ValueError(f"its data names no image: {preview_value(dict(data))}")
     address = urlsplit(found[0])
-    local = parse_qs(address.query).get("d")
-    path = unquote(address.path)
-    if local:
+    if local := parse_qs(address.query).get("d"):
         return local[0]
+    path = unquote(address.path)
     return posixpath.basename(path) if address.scheme or path.startswith("/data/") else path
 
 
@@ -413,11 +411,8 @@ def read_class_names(flag: str, paths: Iterable[str]) -> dict[str, str]:
 def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the columns of a table of boxes by what they hold, and which of them make a box; UserError if unknown."""
     plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in reversed(header)}
-    known = {
-        what: next(plain[name] for name in names.split() if name in plain)
-        for what, names in _BOX_NAMES.items()
-        if any(name in plain for name in names.split())
-    }
+    usual = [(what, name) for what, names in _BOX_NAMES.items() for name in reversed(names.split())]
+    known = {what: plain[name] for what, name in usual if name in plain}
     if label:
         known["label"] = label
     shape = next((shape for shape in _SHAPES if all(what in known for what in shape)), ())

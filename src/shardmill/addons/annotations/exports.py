@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
-from shardmill.addons.annotations.coco import coco_root, relative_folder
+from shardmill.addons.annotations.coco import IMAGES_PER_BATCH, coco_root
 from shardmill.addons.annotations.export_readers import (
     CLASS_NAMES,
     READERS,
@@ -24,7 +25,7 @@ from shardmill.addons.annotations.export_readers import (
     box_around,
     read_class_names,
 )
-from shardmill.addons.annotations.formats import FORMATS, find_annotations, recognise
+from shardmill.addons.annotations.formats import FORMATS, WRITE, find_annotations, recognise
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
 from shardmill.metadata.manifest import Reject
@@ -33,13 +34,10 @@ from shardmill.transforms.inputs import annotations as inputs
 from shardmill.transforms.inputs.folders import IMAGES, SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import Skipped, is_file
 from shardmill.transforms.inputs.summary import InputSummary, encode_label_list
-from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, WRITE
-from shardmill.transforms.options.image_options import BOXES_CSV
+from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS
 from shardmill.transforms.stores import storage
 
-_IMAGES_PER_BATCH = 2_000
 _NO_CLASS = "object"  # the class of all objects where no annotation names a class
-_UNCOUNTED = "image without an annotation"
 _FILE_SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".txt", ".yaml")
 
 
@@ -48,6 +46,7 @@ class ExportSource(inputs.AnnotationSource):
     """The export of a labelling tool: a file or a folder. READERS read their formats, and datumaro all others."""
 
     members: ClassVar[tuple[inputs.ObjectField, ...]] = ("area", "bbox", "id", "is_crowd", "label")
+    has_labels: ClassVar[bool] = True
 
     path: str  # file or folder of the export
     format: str  # a name in READERS or of datumaro's; "" to detect it
@@ -101,9 +100,7 @@ class ExportSource(inputs.AnnotationSource):
         found = sorted({file for each in FORMATS if each.name == format_ for file, _ in each.matches(self.path, alike)})
         if not found:
             raise UserError(f"{self._flag}: no file in it looks like an export of {format_}")
-        others = [
-            name for name in alike if storage.join(self.path, name) not in found if not name.endswith(CLASS_NAMES)
-        ]
+        others = [name for name in alike if not (storage.join(self.path, name) in found or name.endswith(CLASS_NAMES))]
         if others:
             export.notices.append(f"not read as {format_}: {plural(len(others), 'file')}, such as {others[0]!r}")
         return found
@@ -115,7 +112,7 @@ class ExportSource(inputs.AnnotationSource):
         found = {each.name for each, *_ in recognised} - {""}
         found.update(detect_formats(self.path, bool(found)))
         if len(found) > 1:  # such as Open Images, whose boxes are in CSV
-            found.discard(BOXES_CSV)
+            found.discard("boxes_csv")
         if len(found) == 1:
             return found.pop()
         if not found:
@@ -131,10 +128,8 @@ def join_export(
     """Yield the images of an export with their objects, and everything that is not used of it, counted."""
     files = [name for name in inputs.list_files_below(source.root, source.masks) if IMAGES.accepts(name)]
     finder = _ImageFinder(source.root, files)
-    splits, notice = _splits(source, export.images)
+    splits = _find_splits(source, export)
     yield from export.notices
-    if notice:
-        yield notice
     yield from export.rejects
     labels = _label_texts(export.images)
     has_objects = any(image.objects for image in export.images)
@@ -185,15 +180,15 @@ def join_export(
         objects = [item._replace(id=next(ids)) for item in named]
         split = splits.get(image.subset or "")
         kept.append(inputs.AnnotatedImage(name, position, image.size, objects, split, label=labels[position - 1]))
-    for start in range(0, len(kept), _IMAGES_PER_BATCH):
-        images = kept[start : start + _IMAGES_PER_BATCH]
+    for start in range(0, len(kept), IMAGES_PER_BATCH):
+        images = kept[start : start + IMAGES_PER_BATCH]
         yield inputs.AnnotatedImages(images, inputs.build_object_lists([image.objects for image in images]))
     if finder.backslashes:
         yield f"{plural(finder.backslashes, 'file name has', 'file names have')} backslashes, which are read as /"
     if finder.unprefixed:
         found = plural(finder.unprefixed, "image was", "images were")
         yield f"{found} found without the prefix of Label Studio's uploads"
-    yield from (Skipped(name, _UNCOUNTED) for name in files if name not in places)
+    yield from (Skipped(name, "image without an annotation") for name in files if name not in places)
 
 
 def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
@@ -205,15 +200,15 @@ def _label_texts(images: Sequence[ExportedImage]) -> list[str | None]:
     return [encode_label_list(dict.fromkeys(image.labels)) for image in images]
 
 
-def _splits(source: ExportSource, images: Sequence[ExportedImage]) -> tuple[dict[str, str], str]:
-    """Return the split of each subset if all are named after splits, and a notice about those that are not."""
-    subsets = sorted({image.subset for image in images if image.subset})
-    if subsets and all(name.lower() in SPLIT_FOLDERS for name in subsets) and all(image.subset for image in images):
-        return {name: name for name in subsets}, ""
-    if len(subsets) < 2:
-        return {}, ""
-    names = listed([repr(name) for name in subsets], 3)
-    return {}, f"subsets of {source.path} are no splits by their names: {names}; all images are of one split"
+def _find_splits(source: ExportSource, export: Export) -> dict[str, str]:
+    """Return the split of each subset if all are named after splits; otherwise add a notice to the export."""
+    subsets = sorted({image.subset or "" for image in export.images})
+    if all(name.lower() in SPLIT_FOLDERS for name in subsets):
+        return {name: name for name in subsets}
+    if len(names := [repr(name) for name in subsets if name]) > 1:
+        what = f"subsets of {source.path} are no splits by their names: {listed(names, 3)}"
+        export.notices.append(f"{what}; all images are of one split")
+    return {}
 
 
 class _ImageFinder:
@@ -249,21 +244,16 @@ class _ImageFinder:
         parts = [part for part in name.split("/") if part not in ("", ".", "..")]
         tail = (posixpath.basename(name) if absolute else "/".join(parts)).lower()
         alike = self._by_name.get(posixpath.basename(name).lower(), [])
-        paths = {file: f"/{file.lower()}" for file in alike}
-        found = [
-            file for file, path in paths.items() if path.endswith((f"/{tail}", f"/{tail}{posixpath.splitext(path)[1]}"))
-        ]
+        paths = {file: (f"/{file.lower()}", posixpath.splitext(f"/{file.lower()}")[0]) for file in alike}
+        found = [file for file, known in paths.items() if any(path.endswith(f"/{tail}") for path in known)]
         found = [file for file in found if file.startswith(f"{posixpath.dirname(folder)}/")] or found
         if len(found) > 1:
             return f"it can be {found[0]} or {found[1]}"
         return found[0] if found else "there is no such image"
 
     def _folder_of(self, annotation: str) -> str:
-        folder = posixpath.dirname(annotation)
-        try:
-            return relative_folder(self._root, os.path.abspath(folder) if storage.is_local(folder) else folder)
-        except UserError:
-            return ""
+        name = posixpath.relpath(posixpath.dirname(annotation) or ".", self._root)
+        return "" if name.split("/")[0] in (".", "..") else name
 
 
 def export_root(path: str) -> str:
@@ -284,6 +274,7 @@ _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subse
 _PIXELS = (
     "its masks give each pixel a class; give --input the folder of the images, --masks the folder of the masks, and"
 )
+_NO_FILES = "it holds images that are not files of their own; write each to a file"
 # Formats without annotated image files, with what to do instead
 _ELSEWHERE = {
     **dict.fromkeys(
@@ -299,7 +290,7 @@ _ELSEWHERE = {
         ("tf_detection_api", "roboflow_tfrecord"), "it holds TFRecords, which `shardmill reshard --input` reads"
     ),
     "mnist": "it holds idx files, which `shardmill arrays --stacked --input` reads",
-    **dict.fromkeys(("cifar", "mnist_csv"), "it holds images that are not files of their own; write each to a file"),
+    **dict.fromkeys(("cifar", "mnist_csv"), _NO_FILES),
     "tabular": "it holds a table, which `shardmill csv --input` reads",
     **dict.fromkeys(("video_frames", "video_keyframes", "kinetics"), "it holds videos; write their frames as images"),
     **dict.fromkeys(("kitti_raw", "kitti3d"), "it holds point clouds, which shardmill does not read"),
@@ -319,14 +310,9 @@ _CVAT_UNREAD = ("cuboid", "ellipse", "skeleton")  # which datumaro passes over
 
 def detect_formats(path: str, is_recognised: bool) -> list[str]:
     """Return the formats that datumaro takes an export for; folders of classes are none if it `is_recognised`."""
-    if not storage.is_local(path):
+    if not storage.is_local(path) or (is_recognised and find_spec("datumaro") is None):
         return []
-    try:
-        environment = _import_datumaro("")
-    except UserError:
-        if is_recognised:  # by its contents, without datumaro
-            return []
-        raise
+    environment = _import_datumaro("")
     with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _collecting_logs():
         if os.path.isfile(path):  # which datumaro looks for in a folder
             os.symlink(os.path.abspath(path), os.path.join(folder, os.path.basename(path)))
@@ -446,16 +432,12 @@ def _read_items(
     for item in sorted(source, key=lambda item: (str(item.subset), str(item.id))):  # some list files in any order
         media = item.media
         if isinstance(media, Image) and not isinstance(media, FromFileMixin):
-            raise UserError(
-                f"--annotations {format_}={folder}: it holds images that are not files of their own; write each to"
-                " a file"
-            )
+            raise UserError(f"--annotations {format_}={folder}: {_NO_FILES}")
         if not isinstance(media, FromFileMixin):
             export.rejects.append(Reject(item.id, None, "index", "there is no image to its annotations"))
             continue
-        export.ignored.update(
-            f"attribute {key} of images" for key, value in item.attributes.items() if _is_said(key, value)
-        )
+        lost = [name for name, value in item.attributes.items() if _is_stored_nowhere_else(name, value)]
+        export.ignored.update(f"attribute {name} of images" for name in lost)
         groups: dict[Any, list[Any]] = {}
         labels: list[str] = []
         others: list[Any] = []  # annotations that have no box
@@ -471,9 +453,8 @@ def _read_items(
             name = None if label is None else names[label]
             attributes = annotation.attributes
             is_kept = kind in (*_OBJECT_TYPES, "label") and attributes.get("outside") is not True
-            export.ignored.update(
-                f"attribute {key}" for key, value in attributes.items() if is_kept and _is_said(key, value)
-            )
+            lost = [name for name, value in attributes.items() if is_kept and _is_stored_nowhere_else(name, value)]
+            export.ignored.update(f"attribute {name}" for name in lost)
             if kind == "label" and name is not None and attributes.get("score") != 0:
                 labels.append(name)
             elif kind == "label":
@@ -505,26 +486,22 @@ def _read_items(
         export.images.append(ExportedImage(name, place, objects, size, tuple(labels), item.subset, problem, boxless))
 
 
-def _is_said(name: str, value: Any) -> bool:
-    """Return True if an attribute says something that is not stored otherwise."""
+def _is_stored_nowhere_else(name: str, value: Any) -> bool:
     return name not in _KNOWN_ATTRIBUTES and value not in (None, False, "", 0, *([1] if name == "score" else []))
 
 
 def _group(annotation: Any, format_: str, number: int) -> Any:
     """Return the key of an object's parts: a box, polygons and masks with one group, except where people group."""
-    if not annotation.group or format_ in _GROUPED_BY_PEOPLE:
-        return number
-    return annotation.group, annotation.label
+    has_parts = annotation.group and format_ not in _GROUPED_BY_PEOPLE
+    return (annotation.group, annotation.label) if has_parts else number
 
 
 def _object(parts: Sequence[Any], names: Sequence[str]) -> inputs.Object:
     """Return the object with these parts: its box if it has one, or else the box around all; the area of its shape."""
     boxes = [part for part in parts if part.type.name == "bbox"]
     shapes = [part for part in parts if part.type.name != "bbox"]
-    corners = []
-    for part in boxes or shapes:
-        x, y, width, height = (float(value) for value in part.get_bbox())
-        corners += [(x, y), (x + width, y + height)]
+    sides = [map(float, part.get_bbox()) for part in boxes or shapes]
+    corners = [corner for x, y, width, height in sides for corner in ((x, y), (x + width, y + height))]
     attributes = parts[0].attributes
     is_crowd = bool(attributes.get("is_crowd", attributes.get("is_group_of", False)))
     area = float(sum(part.get_area() for part in shapes)) if shapes else None

@@ -10,10 +10,10 @@ from shardmill.text import listed
 from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
 from shardmill.transforms.inputs.listing import find_names, list_input
 from shardmill.transforms.inputs.unused_annotations import ANNOTATIONS, HEAD_BYTES, PROBED
-from shardmill.transforms.options.image_options import BOXES_CSV
 from shardmill.transforms.stores import storage
 
-_SHOWN = 3  # names in a message
+WRITE = "write the annotations as COCO for --coco, or as a table with a row for each box for --boxes_csv"
+BOXES_FLAG = "--boxes_csv"  # reads a table with a row for each box
 _NO_OBJECTS = ("captions_", "image_info_", "panoptic_", "stuff_")  # files of MS COCO that have no boxes
 _YOLO_LINE = r"\d+(?:[ \t]+-?\d*\.?\d+(?:e-?\d+)?){4,}\s*(?:\n|\Z)"
 
@@ -99,8 +99,8 @@ FORMATS = (
         "csv",
         r"(?i)\A[^\n]*\b(?:xmin|x_min|x1|bbox_x|bbox|left\W+top|x\W+y\W+w(?:idth)?)\b"
         r"|\A[^\n,]+\.[a-z]+(?:,[\d.]*){4},[^\n,]*(?:,\d+,\d+)?\r?(?:\n|\Z)",
-        BOXES_CSV,
-        "--boxes_csv {folder}",
+        "boxes_csv",
+        f"{BOXES_FLAG} {{folder}}",
     ),
     Format("annotations of Pascal VOC", "xml", r"<annotation\b", flag="--voc {folder}"),
     Format(
@@ -137,7 +137,7 @@ def _head(path: str) -> str:
 
 
 def _subject(names: Sequence[str]) -> str:
-    return f"{listed([repr(name) for name in names], _SHOWN)} {'is' if len(names) == 1 else 'are'}"
+    return f"{listed([repr(name) for name in names], 3)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _describe(names: Sequence[str], what: str, flags: Iterable[str]) -> str:

@@ -24,8 +24,8 @@ _JOINT = "trainval"  # the list of both splits
 _KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
 _ROOT = "annotation"
 _CLASS_LIST = re.compile(r".+_(train|val|trainval|test)")  # such as cat_train, of images that show a cat
-_TRUTH = {"": False, "0": False, "false": False, "unspecified": False, "1": True, "true": True}
 _NO_ANNOTATION = "image without an annotation"
+_TRUTH = {"": False, "0": False, "false": False, "unspecified": False, "1": True, "true": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,7 @@ class VocSource(inputs.AnnotationFileSource):
         images = _index_images_by_stem(files, folder)
         where, lists = self._split_lists(files)
         known = {_find_stem(name) for name in files if name.lower().endswith(_XML)}
-        sets: dict[str, list[str]] = {}
-        if self.uses_image_sets:
-            sets = {name: _parse_list(f"--voc {self.path}:", path, known) for name, path in lists.items()}
+        sets = {name: _parse_list(f"--voc {self.path}:", path, known) for name, path in lists.items()}
         by_folder, odd = _find_split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
             yield f"{odd}: all images are of one split"
@@ -96,6 +94,7 @@ class VocSource(inputs.AnnotationFileSource):
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
     def parse_annotation(self, data: bytes, listed_image: inputs.ListedImage) -> inputs.AnnotatedImage | Reject:
+        image, annotation, position, split = listed_image
         try:
             tree = ElementTree.fromstring(data)
             if tree.tag != _ROOT:
@@ -104,14 +103,12 @@ class VocSource(inputs.AnnotationFileSource):
             items = tree.findall("object")
             objects = [_parse_object(item, number) for number, item in enumerate(items, 1)]
         except (ElementTree.ParseError, OverflowError, ValueError) as error:
-            return Reject(listed_image.annotation, None, "index", f"no annotation of VOC's: {error}")
+            return Reject(annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
         ignored = [what for item in items for what in _find_ignored_tags(item)]
-        if self._names_another_image((tree.findtext("filename") or "").strip(), listed_image.image):
+        if self._names_another_image((tree.findtext("filename") or "").strip(), image):
             ignored.append("<filename>, another image's name,")
-        return inputs.AnnotatedImage(
-            listed_image.image, listed_image.position, size, objects, listed_image.split, ignored_properties=ignored
-        )
+        return inputs.AnnotatedImage(image, position, size, objects, split, ignored_properties=ignored)
 
     def _names_another_image(self, filename: str, image: str) -> bool:
         if not IMAGES.accepts(f"/{filename}") or _find_stem(filename) == _find_stem(image):
@@ -123,7 +120,8 @@ class VocSource(inputs.AnnotationFileSource):
         for folder in (_SETS,) if self.masks is None else (_SETS_OF_MASKS, _SETS):
             if names := _select_split_lists(_list_names(files, folder)):
                 break
-        return folder, {name: storage.join(self.root, f"{folder}/{name}.txt") for name in names}
+        used = names if self.uses_image_sets else []
+        return folder, {name: storage.join(self.root, f"{folder}/{name}.txt") for name in used}
 
     def _image_set_notices(
         self, lists: list[str], where: str, sets: Collection[str], has_split_folders: bool
@@ -223,7 +221,6 @@ def _parse_object(item: ElementTree.Element, number: int) -> inputs.Object:
 
 
 def _find_ignored_tags(item: ElementTree.Element) -> set[str]:
-    """Return the tags of an object that no example holds, such as its parts; empty and zero ones do not count."""
     said = {child.tag for child in item if len(child) or (child.text or "").strip() not in ("", "0")}
     return {f"<{tag}>" for tag in said - _KEPT}
 

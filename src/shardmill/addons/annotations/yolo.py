@@ -142,12 +142,8 @@ class YoloSource(inputs.AnnotationFileSource):
                 f" {self._find_path(label_file(bare[0].name))}"
             )
         folders = {posixpath.dirname(name) for name in wanted}
-        unused = [
-            name
-            for name in sorted(files - wanted)
-            if name.lower().endswith(_LIST) and posixpath.dirname(name) in folders
-            if posixpath.basename(name) not in _TOOL_FILES
-        ]
+        texts = {name for name in files - wanted if name.lower().endswith(_LIST) and posixpath.dirname(name) in folders}
+        unused = sorted(name for name in texts if posixpath.basename(name) not in _TOOL_FILES)
         if bare:
             lacking = plural(len(bare), "image has", "images have")
             lacking += f" no file of annotations, such as {bare[0].name!r}"
@@ -165,22 +161,16 @@ class YoloSource(inputs.AnnotationFileSource):
         return replace(self, names=described.names, points=described.points)
 
     def parse_annotation(self, data: bytes, listed_image: inputs.ListedImage) -> inputs.AnnotatedImage | Reject:
+        image, annotation, position, split = listed_image
         try:
             lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
             words = [(line.split(), number) for number, line in lines if line.strip()]
             objects = [_parse_object(line, number, self.names, self.points) for line, number in words]
         except ValueError as error:
-            return Reject(listed_image.annotation, None, "index", f"no annotation of YOLO's: {error}")
+            return Reject(annotation, None, "index", f"no annotation of YOLO's: {error}")
         longer = (list(map(float, line[1:])) for line, _ in words if len(line) > _WORDS_OF_A_BOX)
         ignored = [_POINTS if self.points else _describe_polygon(numbers, self.points) for numbers in longer]
-        return inputs.AnnotatedImage(
-            listed_image.image,
-            listed_image.position,
-            inputs.RELATIVE,
-            objects,
-            listed_image.split,
-            ignored_properties=ignored,
-        )
+        return inputs.AnnotatedImage(image, position, inputs.RELATIVE, objects, split, ignored_properties=ignored)
 
     def check_summary(self, summary: InputSummary) -> list[str]:
         shapes = [name for name in summary.ignored_properties if name.startswith(_POLYGON)]
@@ -261,10 +251,9 @@ def _is_outside(name: str) -> bool:
 
 def label_file(image: str) -> str:
     """Return the name of an image's annotation file: `labels` in place of the last folder `images`, and suffix .txt."""
-    folders, _, rest = image.rpartition("images/")
-    if folders and not folders.endswith("/"):
-        folders, rest = "", image
-    return f"{(f'{folders}labels/{rest}' if rest != image else image).rpartition('.')[0]}{_LIST}"
+    folders, found, rest = f"/{image}".rpartition("/images/")
+    name = f"{folders}/labels/{rest}".removeprefix("/") if found else image
+    return f"{name.rpartition('.')[0]}{_LIST}"
 
 
 def _describe_polygon(numbers: list[float], points: int | None) -> str:

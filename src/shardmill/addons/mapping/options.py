@@ -68,10 +68,10 @@ class MapOptions(AddOnOptions):
         if self.map_batches is not None:
             raise UserError(f"{self.map_batches}: files are not in batches; give a function of one file to --map")
         defaults = {option.field: option.default for option in options_of(type(config))}
-        sources = ("reuse", "coco", "voc", "yolo", "annotations", "boxes_csv")
-        for name in (*sources, "no_shuffle", "feature_names", "coordinates"):
-            if name in defaults and getattr(config, name) != defaults[name]:
-                raise UserError(f"{self.map} and --{name}: the function makes the examples; leave one of them out")
+        names = ("reuse", "no_shuffle", "feature_names", "coordinates")
+        given = [f"--{name}" for name in names if name in defaults and getattr(config, name) != defaults[name]]
+        if given := [*given, *(each.first_given_flag.partition(" ")[0] for each in config.add_ons if each.sources)]:
+            raise UserError(f"{self.map} and {given[0]}: the function makes the examples; leave one of them out")
 
 
 OPTIONS = MapOptions

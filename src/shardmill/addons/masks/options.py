@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from shardmill.addons.registry import source_flags
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, quote
 from shardmill.pipelines.config.files import inside_archive
 from shardmill.pipelines.config.images import CompanionOptions
-from shardmill.text import listed
+from shardmill.text import alternatives, listed
 from shardmill.transforms.options.declare import check_no_repeats, newer_flag, read_option_file
 from shardmill.transforms.options.job_options import parse_names, parse_path
 
@@ -207,7 +208,7 @@ class MaskOptions(CompanionOptions):
             ),
             (
                 self.masks is not None and config.manifest,
-                f"{given} is about the images of --input, --coco, --voc, --yolo or --annotations; --mask_column"
+                f"{given} is about the images of {alternatives(['--input', *source_flags()])}; --mask_column"
                 " says which column of a --manifest names them",
             ),
             (self.masks is not None and is_glob(self.masks), f"{given}: expected a folder, not a glob"),

@@ -127,7 +127,7 @@ def _find_files(config: JobConfig, missing: list[str]) -> Iterator[_NamedFile]:
             return
         if (masks := config.added.folder) is not None:  # under names that no image has
             yield from _list_matched_files(masks, input_root(masks), IMAGES, [], f"{_MASKS}/")
-        if (source := config.annotation_source) is not None:
+        if (source := config.annotating.find_source(config)) is not None:
             yield from _list_annotated_files(config, source)
             return
     if isinstance(config, NamedInputsConfig):

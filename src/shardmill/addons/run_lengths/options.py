@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.pipelines.config.images import CompanionOptions
+from shardmill.text import alternatives
 from shardmill.transforms.options.declare import newer_flag
 from shardmill.transforms.options.job_options import parse_path
 
@@ -80,16 +81,20 @@ class RunLengthOptions(CompanionOptions):
         return AddedCompanions(self.given, companions, self.run_lengths, finder, () if self.run_order else (notice,))
 
     def check(self, config: "ImagesConfig") -> None:
+        images = alternatives(["--input", *registry.source_flags()])
         of_table = self.run_order or self.unlisted_masks != "reject"
         for is_wrong, problem in (
             (self.masks_of and self.run_lengths, f"{self.given} and --run_lengths both give masks"),
-            (self.masks_of and not config.coco, f"{self.given} needs --coco, the file with polygons"),
+            (
+                self.masks_of and not config.annotation_flag.startswith(f"--{self.masks_of} "),
+                f"{self.given} needs --coco, the file with polygons",
+            ),
             (of_table and self.run_lengths is None, f"{self.first_given_flag} needs --run_lengths"),
             (not self.given, f"{self.first_given_flag} needs --run_lengths or --masks_of"),
             (
                 self.run_lengths and config.manifest,
-                f"--run_lengths {self.run_lengths} is about the images of --input, --coco, --voc, --yolo or"
-                " --annotations; leave out --manifest, and give --input the folder of the images",
+                f"--run_lengths {self.run_lengths} is about the images of {images}; leave out --manifest, and give"
+                " --input the folder of the images",
             ),
         ):
             if is_wrong:

@@ -152,7 +152,7 @@ class TokenOptions(AddOnOptions):
     quantity: ClassVar[str] = "tokens"
     libraries: ClassVar[tuple[str, ...]] = ("tokenizers",)
     derived: ClassVar[Mapping[str, str]] = {"tokenizer": "tokens (tokenizer)"}
-    short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    short_help: ClassVar[Mapping[str, tuple[tuple[str, ...], *tuple[str, ...]]]] = {
         "text": (
             ("tokenizer", "pack_to"),
             "--input corpus --output datasets --name blocks --tokenizer tokenizer.json --pack_to 512 --end_of_text"
