@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -66,7 +66,7 @@ ROOMS = (
     Room("transforms/files", 11, 4_630),  # whole files that change, images in compiled calls, sorting in little memory
     Room("transforms/records", 12, 2_120),  # repeated keys, ties by content, values that stay in input files
     Room("transforms/publishing", 12, 3_000),  # accepted versions, retention, indexes of shards
-    Room("pipelines/config", 13, 2_850),  # data sets as input of reshard, rows
+    Room("pipelines/config", 13, 2_820),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 730),  # classes before and now, short notices
     Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_460),  # with the functions for Python, of which no room counted the module
@@ -129,6 +129,7 @@ SINGLE = {
 }
 TESTS = REPOSITORY / "tests"
 MOST_PRIVATE_PATCHES = 15
+MOST_NAMED_FLAGS = 8  # of transform in messages of the reader and of runners, of nightly, and Beam's --labels; it falls
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
 MOST_LOADED = 134  # modules of the package, by a job over a table of three rows; it only falls
@@ -221,6 +222,38 @@ def test_the_core_has_no_words_of_add_ons(module: str) -> None:
     words = [word for of_add_on in ADD_ON_WORDS.values() for word in of_add_on]
 
     assert sorted({name for name in names_in(module) if any(word in name.lower() for word in words)}) == []
+
+
+def declared_flags(module: str) -> Iterator[str]:
+    """Yield the flags that a module declares: fields of options, and arguments of a parser."""
+    for node in ast.walk(parsed(module)):
+        match node:
+            case ast.AnnAssign(target=target, value=ast.Call(func=maker)) if ast.unparse(maker).endswith("flag"):
+                named = re.search(r"\bname='(\w+)'", ast.unparse(node))
+                yield named[1] if named else ast.unparse(target)
+            case ast.Call(func=maker) if ast.unparse(maker).endswith("add_argument"):
+                yield from re.findall(r"'--(\w+)'", ast.unparse(node))
+
+
+def named_flags(node: ast.AST, owners: dict[str, Room | None], asked: frozenset[Any] = frozenset()) -> Iterator[str]:
+    """Yield flags in texts, but for docstrings and functions that ask the registry for a flag of the same owner."""
+    if isinstance(node, ast.FunctionDef):
+        asked |= {owners.get(name) for name in re.findall(r"registry\.has_flag\('(\w+)'", ast.unparse(node))}
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from (flag for flag in re.findall(r"--(\w+)", node.value) if owners.get(flag) not in {None, *asked})
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    for inner in () if is_docstring else ast.iter_child_nodes(node):
+        yield from named_flags(inner, owners, asked)
+
+
+def test_the_core_names_flags_of_add_ons_only_if_they_are_there() -> None:
+    core = [module for module in PATHS if room_of(module) not in ADD_ONS and module != REGISTRY]
+    owners = {flag: room_of(module) for module in PATHS.keys() - {*core} for flag in declared_flags(module)}
+    owners |= {flag: None for module in core for flag in declared_flags(module)}
+    named = [f"{module}: --{flag}" for module in core for flag in named_flags(parsed(module), owners)]
+
+    assert {"timestamp", "masks", "tokenizer", "sequence_by", "query", "accept"} < {f for f in owners if owners[f]}
+    assert len(named) <= MOST_NAMED_FLAGS, named
 
 
 def test_a_folder_of_tests_is_a_room() -> None:

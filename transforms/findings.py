@@ -13,6 +13,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.flag_values import MISSING as MISSING
 from shardmill.flag_values import assign, quote
@@ -384,7 +385,7 @@ class OddValues(MergeableValue):
         remedy += f"{flags.reject_flag(self.present - most, rows)} stores numbers"
         if self.present > most:
             remedy += " and rejects other values"
-        if not flags.has_timestamps:
+        if not registry.has_flag("timestamp", flags.unit):
             remedy = f"--drop {quote(name)} leaves the column out"
         elif self.has_lists:
             remedy = f"--timestamp is for single values; --drop {quote(name)} leaves the column out"

@@ -251,9 +251,8 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
             given = replace(given, group_by=given.label_pattern)
         by_label = (name for name in ("group_by", "stratify_by") if getattr(given, name) == given.label_column)
         labels: dict[str, Any] = dict.fromkeys(by_label, "label")
-        given = replace(given, **labels)
         manifests = find_manifests(given.manifest) if given.manifest else ()
-        found = replace(given, manifests=manifests, name_rules=given._read_name_rules())
+        found = replace(given, manifests=manifests, name_rules=given._read_name_rules(), **labels)
         return super(ListedFilesConfig, found).resolve()
 
     def check(self) -> None:
@@ -429,7 +428,7 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_table import ManifestNames
         from shardmill.transforms.layout.options import TableOptions
 
-        return self.subset(ManifestNames, flags=self.subset(TableOptions, has_timestamps=False))
+        return self.subset(ManifestNames, flags=self.subset(TableOptions, unit="manifest"))
 
     @property
     def source(self) -> str:

@@ -133,10 +133,9 @@ class ImagesConfig(image_options.ObjectOptions, ListedFilesConfig):
         add_ons = (each.resolve(self) if isinstance(each, CompanionOptions) else each for each in self.add_ons)
         found = super(ImagesConfig, replace(self, add_ons=tuple(add_ons))).resolve()
         found = replace(found, objects_column=found._find_objects_column())
-        rename = found.rename
-        if found.feature_names == features.OBJECT_DETECTION and not rename:
-            rename = features.OBJECT_DETECTION_RENAMES
-        return replace(found, rename=rename)
+        if found.feature_names != features.OBJECT_DETECTION or found.rename:
+            return found
+        return replace(found, rename=features.OBJECT_DETECTION_RENAMES)
 
     def check(self) -> None:
         super().check()
@@ -263,9 +262,7 @@ class ImagesConfig(image_options.ObjectOptions, ListedFilesConfig):
         found = find_objects_column(self.manifests[0].path) if self.manifests else None
         if found is None:
             return None
-        names = found.names
-        if found.has_unnamed_ids:
-            names = tuple(self.classes.class_names() or ())
+        names = tuple(self.classes.class_names() or ()) if found.has_unnamed_ids else found.names
         return replace(found, names=names, image_id=self.object_names.image_id)
 
     @property

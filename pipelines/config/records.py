@@ -300,7 +300,6 @@ class RecordsConfig(RecordOptions):
         """Return the options that the layout is made with."""
         from shardmill.transforms.layout.options import TableOptions
 
-        named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return self.subset(
             TableOptions,
             schema=self.input_schema,
@@ -320,7 +319,7 @@ class RecordsConfig(RecordOptions):
             column_changes=tuple(add_on.change_columns for add_on in self.row_add_ons),
             missing=self.missing if self.spec.name == "csv" else (),
             row_name_column=self.spec.row_name_column,
-            label_alias_flags=tuple(name for name, column in named.items() if column == "label"),
+            label_alias_flags=tuple(f"--{by}" for by in ("group_by", "stratify_by") if getattr(self, by) == "label"),
             key=self.record_key[1],
             key_flag=self.record_key[0],
             plural=self.kind.plural,

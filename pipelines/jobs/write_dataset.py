@@ -10,6 +10,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.options.pipeline_options import StandardOptions
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.metadata import file_names
 from shardmill.pipelines.config.flags import to_plain
@@ -125,8 +126,8 @@ class WriteDataset(beam.PTransform):
             config.stream.check()
         if config.analysis is not None and config.analysis.plans_first:
             raise UserError(
-                f"{config.analysis.plans_first}, which are known only when the pipeline runs; leave it out, or give"
-                " --transform"
+                f"{config.analysis.plans_first}, which are known only when the pipeline runs; leave it out"
+                + ", or give --transform" * registry.has_flag("transform")
             )
         record = replace(begin_record(config.name, config.version), before=read_latest(config.parent))
         return replace(config, record=record)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.addons import registry
 from shardmill.data.features import OBJECT_DETECTION_KEYS
 from shardmill.metadata.tfds_metadata import TFDS_CANNOT
 from shardmill.text import plural
@@ -48,11 +49,12 @@ def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
     if reencoded:
         have = plural(deep, "image has", "images have")
         return [f"{have} more than 8 bits a channel, of which the upper 8 are stored"]
-    images = plural(deep, "image is a PNG", "images are PNGs")
+    images, advice = plural(deep, "image is a PNG", "images are PNGs"), ""
+    if registry.has_flag("mask_dtype"):
+        advice = ", and all readers those of --masks with --mask_dtype uint16, for depth maps and the like"
     return [
         f"{images} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give"
-        " the upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of"
-        " --masks with --mask_dtype uint16, for depth maps and the like"
+        f" the upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them{advice}"
     ]
 
 

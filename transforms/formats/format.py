@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.addons import registry
 from shardmill.errors import UserError
 from shardmill.flag_values import assign
 from shardmill.metadata.manifest import Certainty, Reject
@@ -518,15 +519,16 @@ def typed_rows(
         values = batch[name] if name in present else pa.nulls(len(batch))
         kind = arrow.storage_type_of(values.type)
         if column.dtype == "int64" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            has_remedy, seconds = registry.has_flag("timestamp"), assign(name, "s")
             raise UserError(
-                f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp"
-                f" {assign(name, 's')} makes seconds since 1970 of them, and so do ms, us and ns"
+                f"{source}: column {name!r} holds dates or times, where integers are asked for"
+                + f"; --timestamp {seconds} makes seconds since 1970 of them, and so do ms, us and ns" * has_remedy
             )
         if column.is_time and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
+            asks = f"{'--timestamp or ' * registry.has_flag('timestamp')}a schema's time_domain asks for points in time"
             raise UserError(
-                f"{source}: column {name!r} holds {values.type}, where --timestamp or a schema's time_domain asks for"
-                " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
-                " stored as it is"
+                f"{source}: column {name!r} holds {values.type}, where {asks}; expected dates or times since 1970;"
+                " without the flag, or as BYTES of a schema, it is stored as it is"
             )
         columns[name] = conversion.convert_column(values, column, fills.get(name))
         for row, reason in columns[name].problems.items():

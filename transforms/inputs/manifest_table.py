@@ -129,14 +129,11 @@ class ManifestFindings:
         self._counts: dict[str, tuple[int, str]] = {}
         self._rows = 0
 
-    def add(self, what: str, example: str) -> None:
-        """Count one row, given as an example."""
+    def add(self, what: str, example: str) -> int:
+        """Count one row, given as an example, and return the number of such rows so far."""
         number, first = self._counts.get(what, (0, example))
         self._counts[what] = (number + 1, first)
-
-    def count(self, what: str) -> int:
-        """Return the number of rows of which `what` was found."""
-        return self._counts.get(what, (0, ""))[0]
+        return number + 1
 
     def add_rows(self, rows: Rows) -> None:
         """Add the findings in rows, good and bad."""
@@ -497,10 +494,9 @@ class ManifestReader:
                     " column, or the split of the file"
                 )
             sides = [None if (text := texts[side][row]) is None else as_text(text) for side in SIZE_COLUMNS]
-            if compares_sizes and sides != [None, None]:
-                if findings.count(_SIZES) < _COMPARED_SIZES:
-                    _compare_size(sides, uri or storage.join(folder, identity), path, line)
-                findings.add(_SIZES, identity)
+            has_sizes = compares_sizes and sides != [None, None]
+            if has_sizes and findings.add(_SIZES, identity) <= _COMPARED_SIZES:
+                _compare_size(sides, uri or storage.join(folder, identity), path, line)
             of_file = (manifest.name(identity), 0, uri, label, manifest.split or split, number_line(place, line), None)
             cells.append((*of_file, None, companions) if names.companions else (*of_file, None))
             kept.append(row)

@@ -71,7 +71,7 @@ def _tables_flags(root: str, kind: folder_roles.FileKind, sample: Iterable[str])
     flags = list(filter(None, (_describe_table(root, name, kind, sample) for name in names)))
     manifests = " or ".join(each for each in flags if each.startswith("--manifest"))
     lists = " ".join(each for each in flags if each.startswith("--split_lists"))
-    labels = [each for each in flags if each.startswith(("--labels_file", "--masks", "--run"))]
+    labels = [each for each in flags if not each.startswith(("--manifest", "--split_lists"))]
     return [*filter(None, (f"{manifests} in place of --input" * bool(manifests), lists)), *labels]
 
 
@@ -104,9 +104,9 @@ def _describe_table(root: str, name: str, kind: folder_roles.FileKind, sample: I
         rows, delimiter = _read_rows(path)
     except (OSError, ValueError, AttributeError, StopIteration, csv.Error):
         return None
-    if any(map(_are_run_lengths, chain.from_iterable(rows[1:]))):
+    if registry.has_flag("run_lengths") and any(map(_are_run_lengths, chain.from_iterable(rows[1:]))):
         return f"--run_lengths {shlex.quote(path)}"
-    if {"r", "g", "b"} <= {cell.strip().lower() for cell in rows[0]}:
+    if registry.has_flag("mask_colors") and {"r", "g", "b"} <= {cell.strip().lower() for cell in rows[0]}:
         return f"--masks the folder of the masks --mask_colors {shlex.quote(path)}"
     files = defaultdict[str, list[str]](list)
     for file in sample:
@@ -230,7 +230,8 @@ def _describe_folders(
         if len(parts) > level + 1 and parts[level] in names:
             parents.add("/".join(parts[:level]))
             names[parts[level]]["/".join((*parts[:level], *parts[level + 1 :]))] = name
-    pairs = _match_names(names[image], names[mask])
+    has_masks = registry.has_flag("mask_pattern")
+    pairs = _match_names(names[image], names[mask]) if has_masks else {}
     usual = [each for each, found in pairs.items() if len(found) >= _SHARE * min(map(len, names.values()))]
     usual.sort(key=lambda each: (_LABEL_IDS not in each.mask.lower(), each != MaskPattern(), str(each)))
     pattern = usual[0] if usual else None
@@ -259,8 +260,8 @@ def _describe_folders(
     table = _name_table("of both", (image, mask))
     if usual:
         return f"{problem}; give {' '.join(given)}; or, if they are no masks, {table}; or, to leave them out, {exclude}"
-    why = "no --mask_pattern fits their names, and an image has one mask"
-    return f"{problem}; {why}; to leave them out, give {exclude}; or, if each image has one file there, {table}"
+    why = "; no --mask_pattern fits their names, and an image has one mask" if has_masks else ""
+    return f"{problem}{why}; to leave them out, give {exclude}; or, if each image has one file there, {table}"
 
 
 def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
@@ -283,9 +284,11 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
             number, (image, mask) = plural(len(pairs[pattern]), "file is", "files are"), pairs[pattern][0]
             flags = f"--input {shlex.quote(root)} --mask_pattern {shlex.quote(str(pattern))}"
             exclude = f"--exclude {shlex.quote(pattern.mask.replace(STEM, '*') + '.*')}"
-            advice = f"give {flags}; or, to leave them out, {exclude}"
-            if not names_masks(pattern.mask):  # and may have pixels that are no classes, as pictures of superpixels
-                advice = f"to leave them out, give {exclude}; or, if they are masks, {flags}"
+            advice = f"to leave them out, give {exclude}"
+            if registry.has_flag("mask_pattern") and names_masks(pattern.mask):
+                advice = f"give {flags}; or, to leave them out, {exclude}"
+            elif registry.has_flag("mask_pattern"):  # pixels may be no classes, as in pictures of superpixels
+                advice += f"; or, if they are masks, {flags}"
             problem = f"{number} named after other images, such as {mask!r} after {image!r}"
             table = _name_table("of both", (FILE_COLUMNS[0], pattern.mask.replace(STEM, "").strip("-_. ()")))
             return f"{problem}; {advice}; or, if both are inputs, {table}"
@@ -293,10 +296,9 @@ def _describe_named_after(root: str, sample: Sequence[str]) -> str | None:
         if 2 * len(doubled) > len(stems):
             suffixes = sorted({posixpath.splitext(name)[1] for name in doubled[0]})
             flags = " or ".join(f"--exclude {shlex.quote(f'*{suffix}')}" for suffix in suffixes[::-1])
-            return (
-                f"{plural(len(doubled), 'name has', 'names have')} two suffixes, such as {doubled[0][0]!r} and"
-                f" {doubled[0][1]!r}; give {flags}; masks are read from a folder of their own, by --masks"
-            )
+            masks = "; masks are read from a folder of their own, by --masks" if registry.has_flag("masks") else ""
+            have, (one, other) = plural(len(doubled), "name has", "names have"), doubled[0][:2]
+            return f"{have} two suffixes, such as {one!r} and {other!r}; give {flags}{masks}"
     return None
 
 
@@ -334,8 +336,7 @@ def _match_names(images: Iterable[str], masks: Iterable[str]) -> dict[MaskPatter
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)  # by templates
     for mask in masks:
         for kept, template in ((mask, STEM), *_cut_words(mask)):
-            found = whole.get(kept) or parts.get(kept)
-            if found is not None:
+            if (found := whole.get(kept) or parts.get(kept)) is not None:
                 pairs[found[0], template].append((found[1], mask))
     return {MaskPattern(*templates): found for templates, found in pairs.items()}
 

@@ -94,8 +94,7 @@ def _dtype_of_parts(feature: Feature, inferred: Inferred, options: TableOptions)
 
 
 def _distinct_values(feature: Feature, inferred: Inferred) -> frozenset[str]:
-    found = inferred.values.get(feature.name, frozenset())
-    if found is None:
+    if (found := inferred.values.get(feature.name, frozenset())) is None:
         raise UserError(
             f"--label {quote(feature.name)} has more than {MAX_VALUES:,} different values; give a column of classes,"
             " or leave --label out"

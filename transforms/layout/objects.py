@@ -128,8 +128,7 @@ def _limit_to_schema(column: ObjectsColumn, options: TableOptions) -> ObjectsCol
 
 
 def _found_classes(column: ObjectsColumn, inferred: Inferred, options: TableOptions) -> frozenset[str]:
-    found = inferred.values.get(COLUMN, frozenset())
-    if found is None:
+    if (found := inferred.values.get(COLUMN, frozenset())) is None:
         raise UserError(
             f"{options.source}: objects are of more than {MAX_VALUES:,} different classes; leave that column"
             " out with --drop if it holds no classes"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from shardmill.addons import registry
 from shardmill.data.features import Feature, Features
 from shardmill.data.kinds import kind_of
 from shardmill.errors import UserError
@@ -107,7 +108,7 @@ class TableOptions(TableReadOptions):
     keeps_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = field(default=(), kw_only=True)  # texts that mean a missing value; () except for CSV
-    has_timestamps: bool = True  # True if there is a flag --timestamp
+    unit: str = "row"  # of the records, see AddOn.units
     languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
 
     @property
@@ -375,15 +376,12 @@ def lister_name(options: FileLayoutOptions) -> str:
 
 
 def _image_name_notices(summary: InputSummary, options: FileLayoutOptions) -> list[str]:
-    of_images, main = options.kind == IMAGES, options.file_column or "file_name"
+    main, ways = options.file_column or "file_name", "; --file_column {1},{2} makes further images of them"
+    if registry.has_flag("mask_column"):
+        ways = "; --mask_column {0} makes masks of them, --file_column {1},{2} further images"
     return [
         f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
-        " in no example"
-        + (
-            f"; --mask_column {quote(column)} makes masks of them, --file_column {main},{column} further images"
-            if of_images
-            else ""
-        )
+        " in no example" + (ways.format(quote(column), main, column) if options.kind == IMAGES else "")
         for column, (number, name) in sorted(summary.image_names.items())
         if number == summary.columns[column].present
     ]

@@ -34,7 +34,6 @@ from shardmill.transforms.shards.divisions import (
 )
 from shardmill.transforms.workers.resources import release_freed_memory
 
-Histograms = dict[Any, Histogram]  # by group
 _REPEATED = "repeated"
 KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from os import fspath
 from typing import Any, NamedTuple
@@ -148,6 +148,13 @@ def source_flags(affected_by: str = "") -> list[str]:
     """Return the flags that name images in place of --input, or only those of them that an option affects."""
     found = ((name, kind.sources[name]) for kind in options_for("images") for name in kind.named_sources)
     return [f"--{name}" for name, affecting in found if not affected_by or affected_by in affecting]
+
+
+def has_flag(name: str, unit: str = "") -> bool:
+    """Return True if an add-on declares a flag, for `unit` or for any: text of the core names the flag only then."""
+    units = (unit,) if unit else {each for add_on in ADD_ONS for each in add_on.units}
+    declared = (item for each in units for options in options_for(each) for item in fields(options))
+    return any(name == (item.metadata["flag"].name or item.name) for item in declared if "flag" in item.metadata)
 
 
 def modules(name: str) -> list[Any]:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shardmill.addons import registry
+from shardmill.transforms.files.image_features import deep_notices
 from shardmill.transforms.inputs.folders import IMAGES
 from shardmill.transforms.inputs.unused_annotations import describe_companions
 from tests.support.image_jobs import ImageJobs
@@ -105,6 +107,13 @@ def test_images_of_others_are_known_by_names_alone(case: str) -> None:
     names, words = TREES[case]
     found = describe_companions("in", names, None, IMAGES)
     assert words in found if words and found else found is None
+
+
+def test_flags_of_add_ons_that_are_not_there_are_not_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "--mask_dtype" in deep_notices(1)[0]
+    monkeypatch.setattr(registry, "ADD_ONS", ())
+    problems = [describe_companions("in", names, None, IMAGES) for names, _ in TREES.values()]
+    assert "--mask" not in " ".join([*deep_notices(1), *filter(None, problems)])
 
 
 def test_folders_of_images_and_masks_may_be_classes(images: ImageJobs) -> None:

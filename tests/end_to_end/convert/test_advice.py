@@ -547,6 +547,7 @@ holds numbers, which stay|--mask_pattern x is about|--module_file is traced|--re
 --run_lengths x is about|Every option of Apache Beam|--against names one|; --repair|no memory was left|--debug shows
 --job_server_timeout|--all looks|--all reads|--json lists|--json shows|--direct_num_workers says|--worker_memory
 --force builds|is about a --manifest; of|give --min_versions|give with --encoding|truncation of lists|not read again
+makes further images
 """
 ADVICE = re.compile(r"\bgive (?:\w+ )?--|[;:,] --\w|^['\"]?--\w+(?: [^ ;]+)? [a-z]+s\b|(?:or|if|and), --")
 

@@ -76,13 +76,8 @@ def test_records_are_untouched_and_shuffled(plain: Table) -> None:
 
 
 def test_the_schema_is_that_of_the_examples(plain: Table) -> None:
-    assert plain.features == {
-        "id": "int64",
-        "rare": "int64?",
-        "tokens": "int64[]",
-        "vector": "float32[3]",
-        "word": "bytes",
-    }
+    types = {"id": "int64", "rare": "int64?", "tokens": "int64[]", "vector": "float32[3]", "word": "bytes"}
+    assert plain.features == types
     stats = plain.stats()
     assert (stats["id"]["min"], stats["id"]["max"], stats["rare"]["missing"]) == (0, 2999, 2700)
     assert stats["tokens"]["values_per_example"]["max"] == 4

@@ -67,12 +67,7 @@ def test_trees(folders: list[str], splits: tuple[str, ...], classes: tuple[str, 
         (manifest(["a", "a", "a"], ["zoo", "test", ""]), ("test", "zoo"), None, ("a",)),
     ],
 )
-def test_manifests(
-    summary: InputSummary,
-    splits: tuple[str, ...],
-    fractions: tuple[Fraction, ...] | None,
-    classes: tuple[str, ...] | None,
-) -> None:
+def test_manifests(summary: InputSummary, splits: object, fractions: object, classes: object) -> None:
     made = layout(summary)
 
     assert (made.splits, made.fractions, names(made)) == (splits, fractions, classes)

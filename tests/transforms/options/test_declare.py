@@ -81,10 +81,5 @@ def test_a_part_is_handed_on_whole() -> None:
 
 
 def test_what_shapes_the_output_is_told() -> None:
-    assert Drawing(where="x", pair=("a", "b")).to_json() == {
-        "corners": 3,
-        "colour": None,
-        "round": False,
-        "scale": 1.0,
-        "pair": ["a", "b"],
-    }
+    recorded = Drawing(where="x", pair=("a", "b")).to_json()
+    assert recorded == {"corners": 3, "colour": None, "round": False, "scale": 1.0, "pair": ["a", "b"]}

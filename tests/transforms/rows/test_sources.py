@@ -277,12 +277,8 @@ def test_remedies_help() -> None:
     assert table(pl.LazyFrame({"a": [1]}).collect()).to_pylist() == [{"a": 1}]
     assert table(pd.Series([1], name="a").to_frame()).to_pylist() == [{"a": 1}]
     mixed = pd.Series([MORNING.date(), MORNING, None, pd.NaT], dtype=object)
-    assert table(frame(a=pd.to_datetime(mixed)))["a"].to_pylist() == [
-        MORNING.replace(hour=0, minute=0),
-        MORNING,
-        None,
-        None,
-    ]
+    midnight = MORNING.replace(hour=0, minute=0)
+    assert table(frame(a=pd.to_datetime(mixed)))["a"].to_pylist() == [midnight, MORNING, None, None]
     same = [MORNING.date(), MORNING.time(), MORNING, MORNING.astimezone(), pd.Timestamp(1), [MORNING, None]]
     assert table(frame(**{f"c{n}": [value, None] for n, value in enumerate(same)})).num_rows == 2
     for rows in (frame(n=[1], a=[1j]).drop(columns=["a"]), pl.DataFrame({"n": [1], "a": [1]}).drop("a")):

@@ -79,12 +79,8 @@ def test_what_a_version_replaced_remembers_stays_until_it_is_published(tmp_path:
     parent, folder = str(tmp_path / "n"), tmp_path / "n/builds/1.0.0.files"
     store_index(parent, "1.0.0", b"old", shards(tmp_path / "one", ["a.parquet"]), OPTIONS)
     store_index(parent, "1.0.0", b"new", shards(tmp_path / "two", ["b.parquet"]), OPTIONS)
-    assert {path.name for path in folder.iterdir()} == {
-        "a.parquet",
-        "b.parquet",
-        index_name(b"old"),
-        index_name(b"new"),
-    }
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"a.parquet", "b.parquet", index_name(b"old"), index_name(b"new")}
 
     delete_unindexed(parent, "1.0.0", b"new")
 
