@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from shardmill.text import fit_terminal
-from tests.test_architecture import PATHS
+from tests.test_architecture import PATHS, parsed
 
 _FLAG = re.compile(r"--\w+(?:[= ](?:'[^']*'|[^\s;,`]+))?")
 
@@ -34,14 +34,17 @@ def texts(node: ast.AST, left_out: tuple[str, ...] = NO_MESSAGES) -> Iterator[st
             yield from texts(child, left_out)
 
 
-CATALOGUE = sorted(
-    {
-        text
-        for name, path in PATHS.items()
-        for text in texts(ast.parse(path.read_text()))
-        if re.search(r"\s--\w|^--\w+ ", text) and " " in text.strip() and "\n" not in text
-    }
-)
+@pytest.fixture(scope="module")
+def catalogue() -> list[str]:
+    """The texts of the package that name flags."""
+    return sorted(
+        {
+            text
+            for name in PATHS
+            for text in texts(parsed(name))
+            if re.search(r"\s--\w|^--\w+ ", text) and " " in text.strip() and "\n" not in text
+        }
+    )
 
 
 @pytest.fixture
@@ -53,11 +56,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_no_flag_of_a_notice_is_cut(terminal: Terminal, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_flag_of_a_notice_is_cut(
+    terminal: Terminal, catalogue: list[str], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert len(CATALOGUE) > 300
-    for text in CATALOGUE:
+    assert len(catalogue) > 300
+    for text in catalogue:
         whole = f"NOTE: {' '.join(text.split())}"
         lines = fit_terminal(whole, terminal).split("\n")
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from multiprocessing import forkserver
 from pathlib import Path
@@ -127,6 +128,7 @@ def bind_root_to_permissions() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
+@cache
 def image(
     number: int = 0, image_format: str = "JPEG", size: tuple[int, int] = (12, 9), mode: str = "RGB", **options: Any
 ) -> bytes:

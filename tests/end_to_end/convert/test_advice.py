@@ -1,6 +1,5 @@
 """Following the advice of a notice, an error or a reject works: the sentence is gone, and the values are right."""
 
-import ast
 import io
 import json
 import re
@@ -26,7 +25,7 @@ from tests.support.reading import plain
 from tests.support.sounds import scipy_samples, wav
 from tests.support.table_results import parquet
 from tests.support.tokenizer_files import END, tokenizer_json
-from tests.test_architecture import PATHS
+from tests.test_architecture import PATHS, parsed
 
 
 def _csv(*values: str) -> str:
@@ -556,8 +555,8 @@ def test_each_advice_is_followed_or_listed() -> None:
     """A notice or reject that advises a flag is in CASES, or in a list, which has no others."""
     catalogue = {
         text
-        for path in PATHS.values()
-        for text in texts(ast.parse(path.read_text()), (*NO_MESSAGES, "Error", "_error"))
+        for name in PATHS
+        for text in texts(parsed(name), (*NO_MESSAGES, "Error", "_error"))
         if ADVICE.search(text) and "--output datasets" not in text and "\n" not in text
     }
     followed = [part for case in CASES for part in case[2].split("…") if len(part) > 9]

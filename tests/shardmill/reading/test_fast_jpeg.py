@@ -1,12 +1,12 @@
 """JPEGs that `load` and `source` decode at a fraction of their size."""
 
 from collections.abc import Callable
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import sklearn
 from PIL import Image
 
 import shardmill
@@ -19,7 +19,8 @@ from tests.support.masks import encoded, write_pairs
 from tests.support.reading import make
 
 tf = Later("tensorflow")
-PHOTOS = sorted(Path(sklearn.__file__).parent.glob("datasets/images/*.jpg"))  # two of 427 x 640 pixels
+# Two of 427 x 640 pixels
+PHOTOS = sorted(Path(str(distribution("scikit-learn").locate_file("sklearn/datasets/images"))).glob("*.jpg"))
 MEAN, MOST = 4, 60  # differences of pixels from those of images that are decoded whole, as docs/random-access.md says
 ALIASED = 16  # mean difference without antialiasing
 # Height and width of images, and the fraction at which a photo is decoded for it
