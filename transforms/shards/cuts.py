@@ -32,6 +32,7 @@ from shardmill.transforms.shards.divisions import (
     select_ties_in_bins,
     tie_histograms,
 )
+from shardmill.transforms.workers.elements import merge_all
 from shardmill.transforms.workers.resources import release_freed_memory
 
 _REPEATED = "repeated"
@@ -66,18 +67,16 @@ class FindExampleCuts(beam.PTransform):
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
         look = self._make_par_do(_look_in_bins, AsSingleton(located))
         found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
-        if not self.repeats:
-            cuts = (found | "Pick" >> PickRanks())["cuts"]
-        else:
-            picked = found | "Pick" >> PickRanks(located=located)
-            cuts = (picked["cuts"], self._find_cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
-        divide_all = beam.Map(lambda counted, picked: divide(counted, chain.from_iterable(picked)), AsIter(cuts))
+        picked = found | "Pick" >> PickRanks(located if self.repeats else None)
+        cuts = [AsIter(picked["cuts"])]
+        if self.repeats:
+            cuts.append(AsIter(self._find_cuts_among_equals(found, AsIter(picked[_REPEATED]))))
+        divide_all = beam.Map(lambda counted, *cuts: divide(counted, chain.from_iterable(chain(*cuts))), *cuts)
         return histograms | "Divide" >> divide_all.with_output_types(Any)
 
-    def _find_cuts_among_equals(
-        self, found: beam.PCollection[Any], repeated_ranks: beam.PCollection[Any]
-    ) -> beam.PCollection[Any]:
+    def _find_cuts_among_equals(self, found: beam.PCollection[Any], repeated: AsIter) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
+<<<<<<< HEAD
         repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_merge_ranks).without_defaults()
         count = self._make_par_do(partial(_refine, tie_histograms), AsSingleton(repeated))
         histograms = (
@@ -88,6 +87,16 @@ class FindExampleCuts(beam.PTransform):
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
         select = partial(_refine, lambda *read: [((False, bin_), keys) for bin_, keys in select_ties_in_bins(*read)])
         look = self._make_par_do(select, AsSingleton(located))
+=======
+        histograms = (
+            found
+            | "HistogramOfTies" >> self._par_do_refined(_count_ties, repeated).with_output_types(Any)
+            | "MergeTies" >> beam.CombineGlobally(_merge_by_group).without_defaults()
+        )
+        locate = beam.Map(lambda counted, parts: locate_ties(counted, merge_all(parts, dict)), repeated)
+        located = histograms | "LocateTies" >> locate.with_output_types(Any)
+        look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
+>>>>>>> 146715f9 (Findings and rejects are merged by the steps that use them: a job over records has six stages fewer)
         ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
         # They are of ties, grouped by (group, key), and become those of groups by (key, tie)
@@ -199,10 +208,5 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
         yield TaggedOutput(_REPEATED, {group: {key: [rank]}})
 
 
-def _merge_ranks(parts: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
-    merged: BinRanks = {}
-    for part in parts:
-        for group, keys in part.items():
-            for key, ranks in keys.items():
-                merged.setdefault(group, {}).setdefault(key, []).extend(ranks)
-    return merged
+def _count_ties(grouped: Grouped, parts: Iterable[BinRanks]) -> list[Histograms]:
+    return tie_histograms(grouped, merge_all(parts, dict))

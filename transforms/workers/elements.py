@@ -4,7 +4,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -108,36 +108,43 @@ class GatherFn(beam.DoFn):
         return self._make(held, *self._side)
 
 
-Value = TypeVar("Value")
+class MergeBundleFn(beam.DoFn):
+    """Merges the findings of each bundle, for `merge_all`; a global combine ends on one worker, too, by more steps."""
+
+    def __init__(self, empty: Callable[[], Any]) -> None:
+        self._empty = empty
+
+    def start_bundle(self) -> None:
+        self._found: Any = None
+
+    def process(self, element: Any) -> None:
+        self._found = merged(self._empty() if self._found is None else self._found, element)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._found is not None:
+            yield in_global_window(self._found)
 
 
-def get_single(found: Iterable[Value], default: Value) -> Value:
-    """Return the only value of a side input, or `default` if it is empty.
-
-    Defaults of Beam's global combines add three steps, which take some seconds each on clusters.
-    """
-    return next(iter(found), default)
+def merge_all(found: Iterable[Any], empty: Callable[[], Any]) -> Any:
+    """Return the values of a side input merged; they are left as they are."""
+    return reduce(merged, found, empty())
 
 
 class MergeFn(beam.CombineFn):
-    """Merges elements with `merge(one, other)`, which is associative and commutative, starting from `empty()`.
+    """Merges elements, which it does not change, starting from `empty()`: linear, where `merge_all` copies anew."""
 
-    `merge` returns the merged value. It may change `one`, which always comes from `merge` or `empty`. It must never
-    change `other`, which may be an element that a runner merges again.
-    """
-
-    def __init__(self, empty: Callable[[], Any], merge: Callable[[Any, Any], Any] = merged) -> None:
+    def __init__(self, empty: Callable[[], Any]) -> None:
         super().__init__()
-        self._empty, self._merge = empty, merge
+        self._empty = empty
 
     def create_accumulator(self) -> Any:
         return self._empty()
 
     def add_input(self, accumulator: Any, element: Any) -> Any:
-        return self._merge(accumulator, element)
+        return merged(accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        return reduce(self._merge, accumulators, self._empty())
+        return merge_all(accumulators, self._empty)
 
     def extract_output(self, accumulator: Any) -> Any:
         return accumulator

@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
-from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _key_by_name
+from shardmill.transforms.workers.elements import (
+    GatherFn,
+    MergeFn,
+    RecordBatchCoder,
+    Spread,
+    _key_by_name,
+    merge_all,
+)
 from tests.test_architecture import PATHS, imported, parsed
 
 
@@ -87,20 +94,14 @@ def test_side_inputs_say_the_limit_and_reach_what_is_made() -> None:
         assert_that(made, equal_to([(1, 1, 2), (1, 2)]))
 
 
-def extend(one: list[int], other: list[int]) -> list[int]:
-    one += other
-    return one
-
-
 @given(st.lists(st.lists(st.integers(), max_size=3), max_size=8), st.integers(0, 8))
 def test_any_grouping_merges_all_and_changes_no_element(elements: list[list[int]], cut: int) -> None:
     before = [list(element) for element in elements]
-    combine = MergeFn(list, extend)
+    combine = MergeFn(list)
     parts = [reduce(combine.add_input, part, combine.create_accumulator()) for part in (elements[:cut], elements[cut:])]
 
-    assert combine.extract_output(combine.merge_accumulators(parts)) == [
-        number for element in elements for number in element
-    ]
+    every = [number for element in elements for number in element]
+    assert combine.extract_output(combine.merge_accumulators(parts)) == merge_all(elements, list) == every
     assert elements == before
 
 
