@@ -76,27 +76,16 @@ class FindExampleCuts(beam.PTransform):
 
     def _find_cuts_among_equals(self, found: beam.PCollection[Any], repeated: AsIter) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
-<<<<<<< HEAD
-        repeated = repeated_ranks | "GatherKeys" >> beam.CombineGlobally(_merge_ranks).without_defaults()
-        count = self._make_par_do(partial(_refine, tie_histograms), AsSingleton(repeated))
+        count = self._make_par_do(partial(_refine, _count_ties), repeated)
         histograms = (
             found
             | "HistogramOfTies" >> count.with_output_types(Any)
             | "MergeTies" >> beam.CombineGlobally(_merge_by_group).without_defaults()
         )
-        located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        select = partial(_refine, lambda *read: [((False, bin_), keys) for bin_, keys in select_ties_in_bins(*read)])
-        look = self._make_par_do(select, AsSingleton(located))
-=======
-        histograms = (
-            found
-            | "HistogramOfTies" >> self._par_do_refined(_count_ties, repeated).with_output_types(Any)
-            | "MergeTies" >> beam.CombineGlobally(_merge_by_group).without_defaults()
-        )
         locate = beam.Map(lambda counted, parts: locate_ties(counted, merge_all(parts, dict)), repeated)
         located = histograms | "LocateTies" >> locate.with_output_types(Any)
-        look = self._par_do_refined(lambda *read: _with_bin_keys(select_ties_in_bins(*read)), AsSingleton(located))
->>>>>>> 146715f9 (Findings and rejects are merged by the steps that use them: a job over records has six stages fewer)
+        select = partial(_refine, lambda *read: [((False, bin_), keys) for bin_, keys in select_ties_in_bins(*read)])
+        look = self._make_par_do(select, AsSingleton(located))
         ties = found | "TiesInCutBins" >> look.with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
         # They are of ties, grouped by (group, key), and become those of groups by (key, tie)
