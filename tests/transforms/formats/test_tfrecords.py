@@ -3,6 +3,7 @@ reject."""
 
 import bz2
 import gzip
+import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.formats.format import BlockRef, FileRef
 from shardmill.transforms.formats.tfrecords import TFRecordFormat
+from shardmill.transforms.stores import storage
 from tests.support import format_files
 from tests.support.encoded import encode_example
 from tests.support.framed_records import flipped
@@ -94,6 +96,21 @@ def test_any_block_size_gives_the_records(
     assert sum(block.length for block in found) == (len(stored) if found else 0)
     if not zipped and len(data) >= 2 * block_size:
         assert all(block_size <= block.length < block_size + 500 for block in found[:-1])
+
+
+class ShortReads(io.BytesIO):
+    """The streams of some stores return fewer bytes than asked for, and more later."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(size if size is None or size < 0 else min(size, 5))
+
+
+def test_short_reads_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = file_ref(tmp_path, FILE)
+    monkeypatch.setattr(storage, "open_read", lambda *_: ShortReads(FILE))
+
+    assert len(list(blocks(file, 20))) > 2
+    assert read(file, 20) == (numbered(EXAMPLES), [])
 
 
 def test_many_small_and_some_large_records_are_split(tmp_path: Path) -> None:
