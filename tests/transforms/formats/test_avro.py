@@ -94,6 +94,7 @@ DECIMAL = {"precision": 9, "scale": 7}
         ),
         (logical("bytes", "decimal", **DECIMAL), b"\x01", b"1E-7"),
         (logical("fixed", "decimal", name="d", size=4, **DECIMAL), b"\xff\xff\xff\xfe", b"-2E-7"),
+        (logical("bytes", "decimal", precision=4), b"\x7b", b"123"),  # the scale is 0 by default
         (logical("fixed", "decimal", name="d", size=3, **DECIMAL), b"abc", pa.array([b"abc"])),
         (
             logical("fixed", "duration", name="d", size=12),

@@ -37,6 +37,7 @@ from shardmill.transforms.shards.divisions import (
     select_keys_in_bins,
     to_cuts,
 )
+from shardmill.transforms.workers.elements import merge_all
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -118,7 +119,7 @@ def test_equal_keys_are_not_gathered() -> None:
     assert divisions.select_keys_in_bins(arrays, located) == []
     ((name, (keys, counts)),) = divisions.count_repeats(arrays, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
-    repeated = find_cuts._merge_ranks({"train": {key: [rank]}} for key, rank in pick_keys(keys, counts, name[-1]))
+    repeated = merge_all(({"train": {key: [rank]}} for key, rank in pick_keys(keys, counts, name[-1])), dict)
     in_ties = divisions.locate_ties(divisions.tie_histograms(arrays, repeated)[0], repeated)
     found = divisions.select_ties_in_bins(arrays, in_ties)
     assert sum(len(part.keys) for _, part in found) < 400
