@@ -9,7 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, reduce
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -50,6 +50,11 @@ def merged(one: Any, other: Any) -> Any:
 def _copy_mutable(value: Any) -> Any:
     params = getattr(value, "__dataclass_params__", None)
     return value if params is not None and params.frozen else copy.deepcopy(value)
+
+
+def merge_all(found: Iterable[Any], empty: Callable[[], Any]) -> Any:
+    """Return the values of a side input merged; they are left as they are."""
+    return reduce(merged, found, empty())
 
 
 def merged_by(merge: Callable[[Any, Any], Any], **default: Any) -> Any:

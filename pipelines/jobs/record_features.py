@@ -15,7 +15,7 @@ from shardmill.text import did_you_mean
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import Formats, deep_notices, turned_notices
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, merge_all
 from shardmill.transforms.formats.conventions import NO_IMAGE
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
@@ -24,7 +24,6 @@ from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.records import staging
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.workers.elements import merge_all
 
 
 def make_layout(

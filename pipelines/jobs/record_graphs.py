@@ -20,7 +20,7 @@ from shardmill.transforms.analysis import StagedFiles
 from shardmill.transforms.columns.types import Inferred, format_shape
 from shardmill.transforms.execution.running import ThreadedFlatMap, Threads
 from shardmill.transforms.features.rows import Written
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, merge_all
 from shardmill.transforms.inputs.record_blocks import FileRules, IndexBlocks, IndexedBlocks, Task
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.columns import wanted_columns
@@ -35,7 +35,7 @@ from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, count_keys, divide_into_parts
 from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.elements import MergeBundleFn, MergeFn, merge_all
+from shardmill.transforms.workers.elements import MergeBundleFn, MergeFn
 from shardmill.transforms.workers.rejects import RejectsPart
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads
+from shardmill.transforms.findings import merge_all
 from shardmill.transforms.shards.divisions import (
     BinRanks,
     Divisions,
@@ -32,7 +33,6 @@ from shardmill.transforms.shards.divisions import (
     select_ties_in_bins,
     tie_histograms,
 )
-from shardmill.transforms.workers.elements import merge_all
 from shardmill.transforms.workers.resources import release_freed_memory
 
 _REPEATED = "repeated"

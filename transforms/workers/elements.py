@@ -3,7 +3,6 @@
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
 from typing import Any
 
 import apache_beam as beam
@@ -12,7 +11,7 @@ import xxhash
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
-from shardmill.transforms.findings import merged
+from shardmill.transforms.findings import merge_all, merged
 
 
 class RecordBatchCoder(beam.coders.Coder):
@@ -123,11 +122,6 @@ class MergeBundleFn(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         if self._found is not None:
             yield in_global_window(self._found)
-
-
-def merge_all(found: Iterable[Any], empty: Callable[[], Any]) -> Any:
-    """Return the values of a side input merged; they are left as they are."""
-    return reduce(merged, found, empty())
 
 
 class MergeFn(beam.CombineFn):

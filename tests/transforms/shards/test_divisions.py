@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.findings import merge_all
 from shardmill.transforms.shards import cuts as find_cuts
 from shardmill.transforms.shards import divisions
 from shardmill.transforms.shards.balance import example_cuts
@@ -37,7 +38,6 @@ from shardmill.transforms.shards.divisions import (
     select_keys_in_bins,
     to_cuts,
 )
-from shardmill.transforms.workers.elements import merge_all
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 

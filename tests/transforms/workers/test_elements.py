@@ -15,14 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
-from shardmill.transforms.workers.elements import (
-    GatherFn,
-    MergeFn,
-    RecordBatchCoder,
-    Spread,
-    _key_by_name,
-    merge_all,
-)
+from shardmill.transforms.findings import merge_all
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _key_by_name
 from tests.test_architecture import PATHS, imported, parsed
 
 

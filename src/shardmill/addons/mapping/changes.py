@@ -25,7 +25,7 @@ from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.findings import Findings
+from shardmill.transforms.findings import Findings, merge_all
 from shardmill.transforms.formats.format import RecordFormat
 from shardmill.transforms.inputs.findings import REJECTS, IndexedFiles
 from shardmill.transforms.inputs.folders import is_of_file
@@ -37,7 +37,7 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY, SplitOptions
 from shardmill.transforms.records.encoding import RecordEncoder
 from shardmill.transforms.records.staging import InferColumns
-from shardmill.transforms.workers.elements import MergeBundleFn, Spread, merge_all
+from shardmill.transforms.workers.elements import MergeBundleFn, Spread
 
 
 @dataclass(frozen=True)
