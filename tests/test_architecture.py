@@ -66,7 +66,7 @@ ROOMS = (
     Room("transforms/files", 11, 4_630),  # whole files that change, images in compiled calls, sorting in little memory
     Room("transforms/records", 12, 2_120),  # repeated keys, ties by content, values that stay in input files
     Room("transforms/publishing", 12, 3_000),  # accepted versions, retention, indexes of shards
-    Room("pipelines/config", 13, 2_820),  # data sets as input of reshard, rows
+    Room("pipelines/config", 13, 2_830),  # data sets as input of reshard, rows
     Room("pipelines/reports", 14, 730),  # classes before and now, short notices
     Room("pipelines/jobs", 15, 4_250),  # plan and convert, folders of killed jobs, WriteDataset
     Room("pipelines/commands", 17, 1_460),  # with the functions for Python, of which no room counted the module
@@ -133,7 +133,7 @@ MOST_NAMED_FLAGS = 8  # of transform in messages of the reader and of runners, o
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
 MOST_LOADED = 134  # modules of the package, by a job over a table of three rows; it only falls
-MOST_LINES = 76_556  # it only falls
+MOST_LINES = 76_553  # it only falls
 
 
 def name_of(path: Path) -> str:

@@ -197,5 +197,5 @@ def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
         yield TaggedOutput(_REPEATED, {group: {key: [rank]}})
 
 
-def _count_ties(grouped: Grouped, parts: Iterable[BinRanks]) -> list[Histograms]:
+def _count_ties(grouped: Grouped, parts: Iterable[BinRanks]) -> list[dict[Any, Histogram]]:
     return tie_histograms(grouped, merge_all(parts, dict))
