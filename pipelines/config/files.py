@@ -425,10 +425,12 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
     @property
     def manifest_names(self) -> "ManifestNames":
         """Return how the manifest names files and labels."""
+        from shardmill.transforms.columns.nested import Nesting
         from shardmill.transforms.inputs.manifest_table import ManifestNames
         from shardmill.transforms.layout.options import TableOptions
 
-        return self.subset(ManifestNames, flags=self.subset(TableOptions, unit="manifest"))
+        flags = self.subset(TableOptions, unit="manifest", nesting=self.subset(Nesting))
+        return self.subset(ManifestNames, flags=flags)
 
     @property
     def source(self) -> str:

@@ -15,7 +15,7 @@ from shardmill.text import did_you_mean
 from shardmill.transforms.columns.example_decoding import Kinds, describe_mixed_kinds, most_frequent_kinds
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.files.image_features import Formats, deep_notices, turned_notices
-from shardmill.transforms.findings import Findings, merge_all
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.conventions import NO_IMAGE
 from shardmill.transforms.inputs.summary import InputSummary
 from shardmill.transforms.layout.options import TableOptions, skipped_notices
@@ -24,6 +24,7 @@ from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.records import staging
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
+from shardmill.transforms.workers.elements import get_single
 
 
 def make_layout(
@@ -35,15 +36,15 @@ def make_layout(
     findings: Iterable[Findings],
 ) -> TableLayout:
     """Return how records are read; raises UserError, and JobError if their features are not the `planned` ones."""
-    types = merge_all(inferred, Inferred)
-    config = config.of_rows(summary, types.types.keys(), merge_all(findings, Findings))
+    types = get_single(inferred, Inferred())
+    config = config.of_rows(summary, types.types.keys(), get_single(findings, Findings()))
     layout = replace(_make_route_layout(summary, types, config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
         return layout
     schema_types = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=schema_types or most_frequent_kinds(merge_all(kinds, dict)))
+    return replace(layout, kinds=schema_types or most_frequent_kinds(get_single(kinds, {})))
 
 
 def check_files(summary: InputSummary, config: RecordsConfig) -> None:

@@ -55,7 +55,7 @@ from shardmill.transforms.statistics.contents import Contents, Section, encode_n
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.patience import call_with_retries
-from shardmill.transforms.workers.elements import GatherFn, MergeBundleFn, in_global_window
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, in_global_window
 from shardmill.transforms.workers.rejects import RejectsPart, RejectsWriter
 from shardmill.transforms.workers.resources import container_bytes, memory_budget
 
@@ -196,7 +196,8 @@ class StageRuns(beam.PTransform):
         repeated, strata = (AsSingleton(part) if part else None for part in (self.repeated, self.strata))
         par_do = beam.ParDo(stage, AsSingleton(self.layout), self.temporary, repeated, strata)
         staged = pcoll | "StageTask" >> par_do.with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
-        return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED], staged[WEIGHED])
+        merge = beam.CombineGlobally(MergeFn(StagedFindings)).without_defaults()
+        return StagedRuns(staged[_RUNS], staged[REJECTS], staged[STAGED] | "Merge" >> merge, staged[WEIGHED])
 
 
 @dataclass(eq=False)
@@ -441,7 +442,7 @@ def _slice_batches(slices: list[tuple[ShardKey, Slice]]) -> Iterator[tuple[Shard
 
 @dataclass(eq=False)
 class InferColumns(beam.PTransform):
-    """Infer column types: Tasks -> Inferred, to be merged."""
+    """Infer column types: Tasks -> one Inferred of all rows, or none if there are no tasks."""
 
     format: RecordFormat  # format of the records
     columns: Sequence[str] | None = None  # columns to infer; None for all
@@ -451,7 +452,7 @@ class InferColumns(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
         infer = partial(infer_columns_of_task, self.format, self.columns, self.values_of)
         inferred = pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads))
-        return inferred | "Merge" >> beam.ParDo(MergeBundleFn(Inferred))
+        return inferred | "Merge" >> beam.CombineGlobally(MergeFn(Inferred)).without_defaults()
 
 
 def infer_columns_of_task(
@@ -466,14 +467,14 @@ def infer_columns_of_task(
 
 @dataclass(eq=False)
 class CountKinds(beam.PTransform):
-    """Count feature kinds: Tasks -> Kinds, to be merged."""
+    """Count feature kinds: Tasks -> one Kinds of all records, or none if there are no tasks."""
 
     format: RecordFormat  # format of the records, which has a column `record`
     threads: Threads = ONE_A_CORE
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
         counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count_kinds, self.format), self.threads))
-        return counted | "Merge" >> beam.ParDo(MergeBundleFn(dict))
+        return counted | "Merge" >> beam.CombineGlobally(MergeFn(dict)).without_defaults()
 
 
 def _count_kinds(format_: RecordFormat, task: Task) -> list[Kinds]:

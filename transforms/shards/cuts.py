@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+from apache_beam.pvalue import AsIter, AsList, AsSingleton, TaggedOutput
 
 from shardmill.transforms.execution.running import INLINE, ThreadedFlatMap, Threads
 from shardmill.transforms.findings import merge_all
@@ -70,11 +70,11 @@ class FindExampleCuts(beam.PTransform):
         picked = found | "Pick" >> PickRanks(located if self.repeats else None)
         cuts = [AsIter(picked["cuts"])]
         if self.repeats:
-            cuts.append(AsIter(self._find_cuts_among_equals(found, AsIter(picked[_REPEATED]))))
+            cuts.append(AsIter(self._find_cuts_among_equals(found, AsList(picked[_REPEATED]))))
         divide_all = beam.Map(lambda counted, *cuts: divide(counted, chain.from_iterable(chain(*cuts))), *cuts)
         return histograms | "Divide" >> divide_all.with_output_types(Any)
 
-    def _find_cuts_among_equals(self, found: beam.PCollection[Any], repeated: AsIter) -> beam.PCollection[Any]:
+    def _find_cuts_among_equals(self, found: beam.PCollection[Any], repeated: AsList) -> beam.PCollection[Any]:
         """Find the cuts among records with equal keys, by the records' tie-breakers. Usually there are none."""
         count = self._make_par_do(partial(_refine, _count_ties), repeated)
         histograms = (

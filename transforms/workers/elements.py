@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
@@ -107,21 +107,15 @@ class GatherFn(beam.DoFn):
         return self._make(held, *self._side)
 
 
-class MergeBundleFn(beam.DoFn):
-    """Merges the findings of each bundle, for `merge_all`; a global combine ends on one worker, too, by more steps."""
+Value = TypeVar("Value")
 
-    def __init__(self, empty: Callable[[], Any]) -> None:
-        self._empty = empty
 
-    def start_bundle(self) -> None:
-        self._found: Any = None
+def get_single(found: Iterable[Value], default: Value) -> Value:
+    """Return the only value of a side input, or `default` if it is empty.
 
-    def process(self, element: Any) -> None:
-        self._found = merged(self._empty() if self._found is None else self._found, element)
-
-    def finish_bundle(self) -> Iterator[Any]:
-        if self._found is not None:
-            yield in_global_window(self._found)
+    Defaults of Beam's global combines add three steps, which take some seconds each on clusters.
+    """
+    return next(iter(found), default)
 
 
 class MergeFn(beam.CombineFn):

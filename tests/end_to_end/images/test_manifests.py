@@ -44,6 +44,16 @@ def test_oddities_are_put_right_and_counted(images: ImageJobs, table: str, notic
     assert set(decode_example(contents.records["a/0.png"][0])) == {*("image", "label", "filename", "height", "width")}
 
 
+def test_values_of_several_kinds_are_kept_as_json_advises(images: ImageJobs) -> None:
+    table = "".join(f'{{"file_name": "a/{n}.png", "x": {value}}}\n' for n, value in enumerate(("1", '"a"', "true")))
+    files = {**FILES, "t.jsonl": table.encode()}
+    (notice,) = images.make(files, "--manifest in/t.jsonl").dataset.manifest.notices
+    assert notice.endswith("--json_columns x stores the JSON text of all")
+    followed = images.make(files, "--manifest in/t.jsonl --json_columns x --overwrite")
+    assert not followed.dataset.manifest.notices
+    assert {decode_example(record)["x"][0] for (record,) in followed.records.values()} == {b"1", b'"a"', b"true"}
+
+
 def test_sizes_that_contradict_the_image(images: ImageJobs) -> None:
     table = b"file_name,width,height\na/0.png,12,9\na/1.png,640,480\n"
     words = "line 3 gives 640 and 480 for width and height, and its image has 13 x 9 pixels"

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
+from shardmill.transforms.execution.running import Threads
 from shardmill.transforms.findings import merge_all
 from shardmill.transforms.shards import cuts as find_cuts
 from shardmill.transforms.shards import divisions
@@ -107,7 +108,8 @@ def test_example_cuts_are_those_of_a_sort(
             assert division.parts == 5
             assert as_pairs(division.cuts) == [ordered[rank] for rank in example_cuts(3000, 5)]
 
-    run(FindExampleCuts(group, five, most_keys=most_keys, repeats=repeats), batches(rows, size), check)
+    find = FindExampleCuts(group, five, Threads(2), most_keys, repeats)
+    run(find, batches(rows, size), check)
 
 
 def test_equal_keys_are_not_gathered() -> None:

@@ -25,7 +25,7 @@ from shardmill.text import plural
 from shardmill.transforms.columns.types import Inferred
 from shardmill.transforms.execution.running import ThreadedFlatMap
 from shardmill.transforms.files.encoding import FileEncoder
-from shardmill.transforms.findings import Findings, merge_all
+from shardmill.transforms.findings import Findings
 from shardmill.transforms.formats.format import RecordFormat
 from shardmill.transforms.inputs.findings import REJECTS, IndexedFiles
 from shardmill.transforms.inputs.folders import is_of_file
@@ -37,7 +37,7 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY, SplitOptions
 from shardmill.transforms.records.encoding import RecordEncoder
 from shardmill.transforms.records.staging import InferColumns
-from shardmill.transforms.workers.elements import MergeBundleFn, Spread
+from shardmill.transforms.workers.elements import MergeFn, Spread, get_single
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _change(
     indexed: IndexedBlocks | IndexedFiles, mapped: Any, rows: RecordsConfig, add: Callable[..., Any], *sides: Any
 ) -> Changed:
     """Return the stream of `mapped` tasks; `add` changes the summary, given the findings and `sides`."""
-    findings = AsIter(mapped[FINDINGS] | "FindingsOfMap" >> beam.ParDo(MergeBundleFn(Findings)))
+    findings = AsIter(mapped[FINDINGS] | "FindingsOfMap" >> beam.CombineGlobally(MergeFn(Findings)))
     rejects = [*indexed.rejects, mapped[REJECTS]]
     summary = indexed.summary | "SummaryOfMap" >> beam.Map(add, findings, *sides).with_output_types(InputSummary)
     return Changed(IndexedBlocks(mapped["tasks"], rejects, summary), rows, findings)
@@ -135,7 +135,7 @@ def _add_files(summary: InputSummary, mapped: Iterable[Findings], config: FilesC
 
 def _count_rejected(mapped: Iterable[Findings], config: JobConfig) -> int:
     """Return the number of records that the function rejects; raise UserError if it leaves out all records."""
-    found = merge_all(mapped, Findings).find(MapCalls)
+    found = get_single(mapped, Findings()).find(MapCalls)
     if found.records and not found.rows and not found.rejected:
         raise UserError(f"{config.stream} left out all {plural(found.records, 'record')} of {config.source}")
     return found.rejected

@@ -29,13 +29,13 @@ from shardmill.metadata.schema import to_pbtxt
 from shardmill.pipelines.jobs import record_features
 from shardmill.pipelines.jobs.skeleton import DryRun
 from shardmill.transforms.analysis import Analysis, StagedFiles
-from shardmill.transforms.findings import merge_all
 from shardmill.transforms.layout.tables import TableLayout
 from shardmill.transforms.options.job_options import TRAINING
 from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records.run_file import ENTRY, Run, read_keys_at, strip_frames
 from shardmill.transforms.records.staging import StagedFindings, StagedRuns
 from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.elements import get_single
 
 if TYPE_CHECKING:
     from shardmill.addons.transform.options import DeclaredOptions, TransformOptions
@@ -104,7 +104,7 @@ def _stage_graph(
     options: PublishOptions,
     analysis: _GraphAnalysis,
 ) -> StagedFiles:
-    staged = merge_all(all_staged, StagedFindings)
+    staged = get_single(all_staged, StagedFindings())
     features = record_features.published_features(layout, staged, table)[0]
     files = analysis.make_graph(folder, staged, features)
     renamed = analysis.renames.rename_features(features)
