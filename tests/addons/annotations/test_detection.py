@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 from pycocotools.coco import COCO
 
 import shardmill
+from shardmill.addons.annotations.yolo import label_file
 from shardmill.metadata.schema import from_pbtxt
 from tests.support import exports
 from tests.support.command import Run, age
@@ -286,3 +287,16 @@ def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Pa
         changed[name].write_text(f"{text} \n" if name in ("coco", "annotations") else "\n".join(text.split("\n")[1:]))
         assert run("rebuild", recipe).status == 0
         assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name
+
+
+@pytest.mark.parametrize(
+    ("image", "labels"),
+    [
+        ("images/myimages/a.b.jpg", "labels/myimages/a.b.txt"),
+        ("a/images/images/x.jpg", "a/images/labels/x.txt"),
+        ("/data/images/x.jpg", "/data/labels/x.txt"),
+        ("myimages/x.jpg", "myimages/x.txt"),
+    ],
+)
+def test_labels_of_yolo_are_beside_the_last_folder_of_images(image: str, labels: str) -> None:
+    assert label_file(image) == labels
