@@ -163,7 +163,8 @@ class Files(skeleton.Skeleton):
         if config.no_shuffle:
             planned = planned | "KeepOrder" >> KeepOrder()
         shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
-        return skeleton.Cut(divisions, shards, [*found.rejects, resolved[REJECTS]], strata)
+        rejects = (found.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
+        return skeleton.Cut(divisions, shards, [rejects], strata)
 
     def cut(
         self,
@@ -226,7 +227,7 @@ class Files(skeleton.Skeleton):
     ) -> tuple[Any, Any, Sequence[Any]]:
         cut = self._cut(found, layout, None)
         shards = cut.parts | "CountShard" >> beam.MapTuple(_count_shard)
-        return cut.rejects, cut.strata, [AsIter(shards)]
+        return cut.rejects[0], cut.strata, [AsIter(shards)]
 
     def make_plan(self, summary: InputSummary, layout: Any, rejects: list[RejectsPart], *sides: Any) -> skeleton.DryRun:
         """Return the plan: each shard is one task, which reads each of its files once."""

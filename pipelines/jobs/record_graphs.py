@@ -163,7 +163,7 @@ class Records(skeleton.Skeleton):
         return skeleton.Cut(
             divisions,
             slices,
-            [*indexed.rejects, staged.rejects],
+            [indexed.rejects, staged.rejects],
             strata,
             {"source": source, "threads": Threads(config.threads, lock_share), "shards_at_once": at_once},
             [

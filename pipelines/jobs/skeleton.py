@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
-from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -179,9 +178,9 @@ class Skeleton(ABC):
         if progress_folder is not None:
             _ = cut.divisions | "ReportPlan" >> beam.Map(_report_totals, progress_folder)
         written = cut.parts | "ByShard" >> beam.GroupByKey() | "Write" >> write
-        results = (AsSingleton(cut.divisions), AsIter(written["shards"]), _side(cut.strata))
-        rejects = list(map(AsIter, (*cut.rejects, written[REJECTS])))
-        publishing = beam.FlatMap(_publish, self.make_build, options, *results, len(rejects), *rejects, *cut.sides)
+        rejects = (*cut.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
+        results = (AsSingleton(cut.divisions), AsIter(written["shards"]), AsIter(rejects), _side(cut.strata))
+        publishing = beam.FlatMap(_publish, *results, self.make_build, options, *cut.sides)
         return layout | "Publish" >> publishing.with_output_types(str)
 
     def plan(self, root: beam.Pipeline, path: str, **source: Any) -> None:
@@ -190,10 +189,8 @@ class Skeleton(ABC):
         summary, found = self.find(root, None, scratch, **source)
         layout = self.lay_out(found)
         rejects, strata, sides = self.count(found, layout, scratch)
-        all_sides = (*map(AsIter, rejects), *sides)
-        _ = summary | "Save" >> beam.Map(
-            _save, path, self.make_plan, AsSingleton(layout), _side(strata), len(rejects), *all_sides
-        )
+        results = (AsSingleton(layout), AsIter(rejects), _side(strata))
+        _ = summary | "Save" >> beam.Map(_save, path, self.make_plan, *results, *sides)
 
 
 def _prepare_output(layout: Any, options: PublishOptions) -> Any:
@@ -208,19 +205,18 @@ def _side(singleton: beam.PCollection[Any] | None) -> Any:
 
 def _publish(
     layout: Any,
-    make_build: Callable[..., tuple[Build, Features]],
-    options: PublishOptions,
     divisions: Divisions,
     shards: Iterable[ShardInfo],
+    rejects: Iterable[RejectsPart],
     strata: Divisions | None,
-    reject_sides: int,
+    make_build: Callable[..., tuple[Build, Features]],
+    options: PublishOptions,
     *sides: Any,
 ) -> list[str]:
     written = list(shards)
     if (done := publish.find_published_shards(written, options)) is not None:
         return done
-    rejects = chain.from_iterable(sides[:reject_sides])
-    build, features = make_build(WrittenShards(layout, divisions, written, rejects), options, *sides[reject_sides:])
+    build, features = make_build(WrittenShards(layout, divisions, written, rejects), options, *sides)
     return publish.publish(_add_notices(build, strata), features, options)
 
 
@@ -239,9 +235,9 @@ def _save(
     path: str,
     make_plan: Callable[..., DryRun],
     layout: Any,
+    rejects: Iterable[RejectsPart],
     strata: Divisions | None,
-    reject_sides: int,
     *sides: Any,
 ) -> None:
-    made = make_plan(summary, layout, list(chain.from_iterable(sides[:reject_sides])), *sides[reject_sides:])
+    made = make_plan(summary, layout, list(rejects), *sides)
     storage.write_bytes(path, pickle.dumps(replace(made, layout=_add_notices(made.layout, strata))))

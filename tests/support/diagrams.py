@@ -27,9 +27,10 @@ STEPS = {
         "cut": {
             "Resolve": "reference → split, label, order key",
             "Plan": "order keys → cuts, references of each shard",
+            "IndexRejects": "",
             "Pack": "",
         },
-        "write": {**_BY_SHARD, "Write": "reads the files of a shard, writes it"},
+        "write": {**_BY_SHARD, "Write": "reads the files of a shard, writes it", "AllRejects": ""},
         "publish": _PUBLISH,
     },
     "csv": {
@@ -41,7 +42,7 @@ STEPS = {
             "Plan": "keys of the runs → cuts between shards",
             "SliceRuns": "cuts → a shard's byte range in each run",
         },
-        "write": {**_BY_SHARD, "Write": "merges the byte ranges of a shard, writes it"},
+        "write": {**_BY_SHARD, "Write": "merges the byte ranges of a shard, writes it", "AllRejects": ""},
         "publish": _PUBLISH,
     },
 }

@@ -21,7 +21,7 @@ class IndexedFiles(NamedTuple):
     """The input's files: batches of found files, rejects, and one summary of all."""
 
     files: beam.PCollection[pa.RecordBatch]
-    rejects: list[beam.PCollection[RejectsPart]]  # of several steps
+    rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[InputSummary]
 
 
@@ -53,12 +53,13 @@ class FoundInput:
         yield TaggedOutput(SUMMARIES, self.summary)
 
 
-def combine_outputs(*steps: Any) -> tuple[list[Any], Any]:
-    """Return the rejects of each step, and one summary of all."""
-    summaries = [step[SUMMARIES] for step in steps]
-    all_summaries = summaries | "AllSummaries" >> beam.Flatten() if len(steps) > 1 else summaries[0]
-    merging = beam.CombineGlobally(MergeFn(InputSummary)).without_defaults()  # a listing has at least one
-    return [step[REJECTS] for step in steps], all_summaries | "Summarize" >> merging
+def combine_outputs(*steps: Any) -> tuple[Any, Any]:
+    """Return the rejects of all steps, and one summary of all."""
+    rejects, summaries = ([step[tag] for step in steps] for tag in (REJECTS, SUMMARIES))
+    if len(steps) > 1:
+        rejects, summaries = [rejects | "AllRejects" >> beam.Flatten()], [summaries | "AllSummaries" >> beam.Flatten()]
+    merging = beam.CombineGlobally(MergeFn(InputSummary))
+    return rejects[0], summaries[0] | "Summarize" >> merging.without_defaults()  # a listing has at least one
 
 
 def with_findings(transform: Any, main: str, element_type: Any = pa.RecordBatch) -> Any:

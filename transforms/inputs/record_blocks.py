@@ -38,7 +38,7 @@ class IndexedBlocks(NamedTuple):
     """The result of indexing record files: tasks, rejects, one InputSummary of all files, and the inferred types."""
 
     tasks: beam.PCollection[Task]
-    rejects: list[beam.PCollection[RejectsPart]]  # of several steps
+    rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[summaries.InputSummary]
     inferred: beam.PCollection[Inferred] | None = None  # one, if types are inferred with the index and there are files
 

@@ -78,10 +78,8 @@ def check(make: Callable[[], Any], read: Callable[[Any], Any], rejects: list[Any
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         indexed = pipeline | make()
         found = indexed.files | "Files" >> beam.FlatMap(read)
-        refused = (
-            indexed.rejects
-            | beam.Flatten()
-            | "Rejects" >> beam.FlatMap(lambda part: [(reject.source, reject.line) for reject in rejects_in([part])])
+        refused = indexed.rejects | "Rejects" >> beam.FlatMap(
+            lambda part: [(reject.source, reject.line) for reject in rejects_in([part])]
         )
         counts = indexed.summary | "Summary" >> beam.Map(
             lambda s: (s.records, s.rejected, s.size_bytes, dict(s.labels), {k: v.dtype for k, v in s.columns.items()})

@@ -106,7 +106,7 @@ def _change(
 ) -> Changed:
     """Return the stream of `mapped` tasks; `add` changes the summary, given the findings and `sides`."""
     findings = AsIter(mapped[FINDINGS] | "FindingsOfMap" >> beam.CombineGlobally(MergeFn(Findings)))
-    rejects = [*indexed.rejects, mapped[REJECTS]]
+    rejects = (indexed.rejects, mapped[REJECTS]) | "RejectsOfMap" >> beam.Flatten()
     summary = indexed.summary | "SummaryOfMap" >> beam.Map(add, findings, *sides).with_output_types(InputSummary)
     return Changed(IndexedBlocks(mapped["tasks"], rejects, summary), rows, findings)
 
