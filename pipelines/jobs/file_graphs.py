@@ -23,7 +23,7 @@ from shardmill.text import plural
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
-from shardmill.transforms.files.shards import FileShards, PreviousVersion
+from shardmill.transforms.files.shards import FileShards, PackedBatch, PreviousVersion
 from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.findings import IndexedFiles
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest
@@ -40,7 +40,7 @@ from shardmill.transforms.statistics.duplicates import find_duplicates
 from shardmill.transforms.statistics.files import file_stats
 from shardmill.transforms.statistics.observations import ImageObserver
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.elements import pack_batch
+from shardmill.transforms.workers.elements import RecordBatchCoder
 from shardmill.transforms.workers.rejects import RejectsPart, make_parts
 
 
@@ -185,12 +185,11 @@ class Files(skeleton.Skeleton):
             source = layout | "Encoder" >> beam.Map(
                 lambda layout, make, shards: replace(shards, encoder=make(layout)), self.make_encoder, source
             )
-        # Packed, because Beam holds all of a shard's references until it is written
-        pack = beam.MapTuple(lambda shard, batch: (shard, pack_batch(batch))).with_output_types(tuple[ShardKey, bytes])
+        pack = beam.MapTuple(lambda shard, batch: (shard, PackedBatch(RecordBatchCoder().encode(batch))))
         how = {"analysis": config.analysis, "encoding_lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0}
         return replace(
             cut,
-            parts=cut.parts | "Pack" >> pack,
+            parts=cut.parts | "Pack" >> pack.with_output_types(tuple[ShardKey, PackedBatch]),
             how={"source": source, "threads": config.read_threads, **how},
             sides=[AsSingleton(found.summary)],
             index_options=None if reuse is None else reuse.index_options,

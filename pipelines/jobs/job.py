@@ -43,7 +43,8 @@ from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
-from shardmill.transforms.stores.storage import run_concurrently
+from shardmill.transforms.stores.storage import hold_shared, run_concurrently
+from shardmill.transforms.workers.elements import keep_on_disk
 
 if TYPE_CHECKING:
     from shardmill.pipelines.config.files import FilesConfig
@@ -403,14 +404,16 @@ def run_conversion(
     return found
 
 
-def _opened_workers(config: JobConfig, options: PipelineOptions) -> AbstractContextManager[None]:
-    """Return a context with worker processes for the steps that Beam's local runner runs in this process."""
+@contextmanager
+def _opened_workers(config: JobConfig, options: PipelineOptions) -> Iterator[None]:
+    """Provide worker processes and a disk for the steps that Beam's local runner runs in this process."""
+    if not runner.is_local(options) or options.view_as(DirectOptions).direct_running_mode == "multi_processing":
+        yield
+        return
     modules = ["shardmill.transforms.files.shards", "shardmill.transforms.records.staging"]
     modules += [] if config.stream is None else [config.stream.offloaded]
-    is_in_process = options.view_as(DirectOptions).direct_running_mode != "multi_processing"
-    if not (runner.is_local(options) and is_in_process):
-        return nullcontext()
-    return open_workers(config.workers, modules)
+    with hold_shared("kept_on_disk", keep_on_disk), open_workers(config.workers, modules):
+        yield
 
 
 def _abandon(

@@ -24,7 +24,6 @@ from shardmill.transforms.options.job_options import CONTENT
 from shardmill.transforms.records import staging
 from shardmill.transforms.shards.sources import ShardInfo
 from shardmill.transforms.statistics.duplicates import find_duplicates
-from shardmill.transforms.workers.elements import get_single
 
 
 def make_layout(
@@ -36,15 +35,15 @@ def make_layout(
     findings: Iterable[Findings],
 ) -> TableLayout:
     """Return how records are read; raises UserError, and JobError if their features are not the `planned` ones."""
-    types = get_single(inferred, Inferred())
-    config = config.of_rows(summary, types.types.keys(), get_single(findings, Findings()))
+    types = next(iter(inferred), Inferred())
+    config = config.of_rows(summary, types.types.keys(), next(iter(findings), Findings()))
     layout = replace(_make_route_layout(summary, types, config), input_counts=summary.counts)
     if planned is not None and layout.features != planned:
         raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
         return layout
     schema_types = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=schema_types or most_frequent_kinds(get_single(kinds, {})))
+    return replace(layout, kinds=schema_types or most_frequent_kinds(next(iter(kinds), {})))
 
 
 def check_files(summary: InputSummary, config: RecordsConfig) -> None:

@@ -35,7 +35,7 @@ from shardmill.transforms.shards.cuts import DivideKeys, FindExampleCuts
 from shardmill.transforms.shards.divisions import Divisions, count_keys, divide_into_parts
 from shardmill.transforms.shards.writing import SHARDS_AT_ONCE
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.elements import MergeFn, get_single
+from shardmill.transforms.workers.elements import MergeFn
 from shardmill.transforms.workers.rejects import RejectsPart
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Records(skeleton.Skeleton):
         layout, divisions, shards = written.layout, written.divisions, written.shards
         table, analysis = config.table_options, config.analysis
         assembly = config.assembly
-        staged = get_single(all_staged, stage_runs.StagedFindings())
+        staged = next(iter(all_staged), stage_runs.StagedFindings())
         staged.stats = {split: staged.stats[split] for split in layout.splits if split in staged.stats} | staged.stats
         indexed = layout.input_counts
         findings = reduce(Findings.merge, findings_of_stream, Findings()).merge(staged.findings)
@@ -202,7 +202,7 @@ class Records(skeleton.Skeleton):
             notices += repeated.check(config.key, *how)
         for label in layout.row_labels:
             record_features.check_ids(staged, layout, label, table)
-        files = get_single(staged_files, StagedFiles())
+        files = next(iter(staged_files), StagedFiles())
         make_files = analysis and partial(analysis.make_files, staged.gathered, features, config.renames)
         build = written.make_build(
             staged.record_count + indexed.rejected,
@@ -249,8 +249,8 @@ class Records(skeleton.Skeleton):
         """Return the plan; cutting files into blocks reads each file once more."""
         inferred, blocks_of_tasks, reads_per_block, findings, table = sides
         config = self.described_config
-        blocks, types = list(blocks_of_tasks), get_single(inferred, Inferred())
-        notices = get_single(findings, Findings()).notices(table, types.rows)
+        blocks, types = list(blocks_of_tasks), next(iter(inferred), Inferred())
+        notices = next(iter(findings), Findings()).notices(table, types.rows)
         files = sum(summary.folders.values()) * max(len(config.inputs), 1)
         counted = [plural(files, "file"), human_size(summary.size_bytes)] if config.inputs else []
         is_remote = not all(map(storage.is_local, config.inputs or (config.directory,)))

@@ -1,13 +1,15 @@
-"""What travels between the steps of a job that runs in this process, once coded."""
+"""What travels between the steps of a job that runs in this process, once coded, as it does on a cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from apache_beam.coders.coder_impl import create_OutputStream
 from apache_beam.runners.worker.bundle_processor import DataOutputOperation
+
+from shardmill.pipelines.jobs import job
 
 Sizes = dict[str, list[int]]
 
@@ -26,6 +28,7 @@ def sizes_of_elements() -> Iterator[Sizes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DataOutputOperation, "process", measuring)
+        patch.setattr(job, "keep_on_disk", nullcontext)
         yield sizes
 
 

@@ -48,8 +48,7 @@ class GroupByContent(beam.PTransform):
     threads: int  # that encode in each worker; 0 uses all cores
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
-        group = beam.Map(self._group, AsSingleton(self.layout)).with_output_types(pa.RecordBatch)
-        return pcoll | "Group" >> group
+        return pcoll | "Group" >> beam.Map(self._group, AsSingleton(self.layout)).with_output_types(pa.RecordBatch)
 
     def _group(self, batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
         if CONTENT in layout.columns:  # which decides then

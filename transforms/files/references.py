@@ -62,9 +62,7 @@ def shard_columns(batch: pa.RecordBatch) -> list[str]:
 def sort_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return all rows ordered by (key, tie), which makes the result independent of their arrival.
 
-    References travel in batches because a runner's cost is per element. Their coder is a compressed Arrow IPC stream,
-    because a local runner keeps everything between stages in memory, several times over. Names decide between equal
-    keys and ties: among 10^9 files, two may well have one hash.
+    Names decide between equal keys and ties: among 10^9 files, two may well have one hash.
     """
     parts = list(parts)
     keys, ties = (np.concatenate([part[name].to_numpy() for part in parts]) for name in ("key", "tie"))

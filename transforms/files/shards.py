@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
+from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +19,8 @@ from shardmill.transforms.shards import sources
 from shardmill.transforms.shards.balance import hash_strings
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
-from shardmill.transforms.workers.elements import unpack_batch
-from shardmill.transforms.workers.resources import memory_budget, null_columns, release_freed_memory
+from shardmill.transforms.workers.elements import RecordBatchCoder, load
+from shardmill.transforms.workers.resources import memory_budget, null_columns
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
 
@@ -43,10 +45,6 @@ class PreviousVersion:
     directory: str  # folder of its shards
     folder: str  # folder of the index's pieces
     index: sources.FileIndex  # of the files in its shards
-
-    def shard(self, index: int) -> str:
-        """Return the path of a shard of the previous version, given its index among the shards."""
-        return storage.join(self.directory, self.index.pieces[index].shard)
 
     def find(self, batch: pa.RecordBatch, encoding: str, reason_options: str, max_bytes: int) -> pa.RecordBatch:
         """Return where a previous version stored the record of each file, as a batch of schema STORED.
@@ -135,7 +133,6 @@ _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _TASK_BYTES = 2 << 20  # of records read by one task, about
 # Of files that are encoded in compiled calls: so many that what Python does for a chunk is little for each
 _COMPILED_BYTES, _COMPILED_FILES = 4 << 20, 256
-_MANY_ROWS = 100_000  # 10 MB while they are sorted
 _ROWS_AT_ONCE = 4096  # of which the numbers are Python objects
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
@@ -217,7 +214,8 @@ def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list
             known[row] = StoredFile(reason=reason)
     damaged = 0
     for read in _plan_reads(stored):
-        data = _read_range(previous.shard(read.shard), read.start, read.stop - read.start)
+        shard = storage.join(previous.directory, previous.index.pieces[read.shard].shard)
+        data = _read_range(shard, read.start, read.stop - read.start)
         for row, offset, length in read.rows:
             record = data[offset - read.start : offset - read.start + length]
             start, size, seen = values[row]
@@ -251,6 +249,27 @@ def _read_range(path: str, offset: int, length: int) -> bytes:
         return b""
 
 
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """A batch of references that is held until all of its shard are there, as its coder has it: often only a place."""
+
+    encoded: bytes
+
+    def __reduce__(self) -> Any:  # for worker processes, which do not have the launcher's disk
+        return PackedBatch, (load(self.encoded),)
+
+
+class _PackedCoder(beam.coders.Coder):
+    def encode(self, value: PackedBatch) -> bytes:
+        return value.encoded
+
+    def decode(self, encoded: bytes) -> PackedBatch:
+        return PackedBatch(encoded)
+
+
+beam.coders.registry.register_coder(PackedBatch, _PackedCoder)
+
+
 @dataclass(frozen=True)
 class FileShards:
     """A ShardSource over planned files; it copies the records of files that a previous version stored."""
@@ -262,11 +281,9 @@ class FileShards:
     writes_index: bool = True  # True to index the files for the next build
     previous: PreviousVersion | None = None  # previous version; None to read all files
 
-    def plan(self, parts: Iterable[pa.RecordBatch | bytes]) -> tuple[int, Iterable[Task]]:
-        """Return the number of files of a shard, given batches or packed ones, and its tasks in key order."""
-        batch = self.encoder.prepare(sort_by_key(map(unpack_batch, parts)))
-        if len(batch) >= _MANY_ROWS:
-            release_freed_memory()  # of the batches as they came: files are read in smaller buffers
+    def plan(self, parts: Iterable[PackedBatch]) -> tuple[int, Iterable[Task]]:
+        """Return the number of files of a shard, and its tasks in key order."""
+        batch = self.encoder.prepare(sort_by_key(RecordBatchCoder().decode(part.encoded) for part in parts))
         if self.previous is None:
             stored = make_empty_stored(len(batch))
         else:

@@ -404,10 +404,7 @@ _Entries = list[os.DirEntry[str]]
 def _enter(
     folder: str, prefix: str, ancestors: _Folders, is_listed: bool = True
 ) -> tuple[_Folders, _Entries] | Skipped | Reject:
-    """Return the folders that `folder` is in, with itself, and its entries sorted by name; or why it is not listed.
-
-    Sorted names compress better: references are what a job holds in memory.
-    """
+    """Return the folders that `folder` is in, with itself, and its entries sorted by name; or why it is not listed."""
     try:
         status = os.stat(folder)
         entries = sorted(os.scandir(folder), key=lambda item: item.name) if is_listed else []

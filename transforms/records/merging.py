@@ -22,8 +22,6 @@ from shardmill.transforms.workers.resources import Spool, memory_budget
 
 MAX_REQUESTS = 32  # what a store at some distance answers while the first of them is on its way
 _MAX_REQUEST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
-
-
 Range = tuple[str, int, int]  # path, offset and length
 
 
@@ -279,7 +277,6 @@ class RunWriter:
         self._first: run_file.SortedRecords | None = None
         self._spool: Spool | None = None
         self._pieces: dict[str, list[Piece]] = {}
-        self._spooled = 0
 
     def add(self, records: run_file.KeyedRecords) -> None:
         """Add a batch of at least one record; raise OSError if it cannot be spooled, for example on a full disk."""
@@ -300,13 +297,12 @@ class RunWriter:
 
     def _put_aside(self, batch: run_file.SortedRecords) -> None:
         self._spool = self._spool or Spool()
-        self._spool.write(self._spooled, batch.data)
-        start = 0
+        start, offset = 0, self._spool.append(batch.data)
         for part in batch.parts:
             stop = start + part.rows
-            piece = _make_piece(self._spool, self._spooled, batch.index[start:stop], batch.files)
+            piece = _make_piece(self._spool, offset, batch.index[start:stop], batch.files)
             self._pieces.setdefault(part.group, []).append(piece)
-            self._spooled += piece.size_bytes
+            offset += piece.size_bytes
             start = stop
 
     def _merge(self) -> run_file.Run:

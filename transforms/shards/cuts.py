@@ -33,7 +33,6 @@ from shardmill.transforms.shards.divisions import (
     select_ties_in_bins,
     tie_histograms,
 )
-from shardmill.transforms.workers.resources import release_freed_memory
 
 _REPEATED = "repeated"
 KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
@@ -64,7 +63,7 @@ class FindExampleCuts(beam.PTransform):
             | "Merge" >> beam.CombineGlobally(_merge_by_group)
         )
         most = self.most_keys if self.repeats else sys.maxsize
-        located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
+        located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
         look = self._make_par_do(_look_in_bins, AsSingleton(located))
         found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
         picked = found | "Pick" >> PickRanks(located if self.repeats else None)
@@ -124,11 +123,6 @@ class _Refine:
 
 def _make_histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
     return [{name: make_histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
-
-
-def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> LocatedBins:
-    release_freed_memory()  # of what was staged: references to slices need memory of another shape
-    return locate(histograms, ranks_of, most_keys)
 
 
 def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: LocatedBins) -> list[Any]:

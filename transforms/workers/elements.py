@@ -3,7 +3,8 @@
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -12,6 +13,22 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
 from shardmill.transforms.findings import merge_all, merged
+from shardmill.transforms.workers.resources import Spool
+
+_PLACE = struct.Struct("<3Q")  # of a batch on disk: _ON_DISK, its offset and its bytes
+_ON_DISK = (1 << 64) - 1  # where a batch in memory begins with its size
+_disk: Spool | None = None
+
+
+@contextmanager
+def keep_on_disk() -> Iterator[None]:
+    """Keep batches between steps in a temporary file, not in the memory of a runner in this process."""
+    global _disk
+    _disk = Spool()
+    try:
+        yield
+    finally:
+        _disk = None
 
 
 class RecordBatchCoder(beam.coders.Coder):
@@ -20,8 +37,7 @@ class RecordBatchCoder(beam.coders.Coder):
     Most batches of a large plan are small, so they consist mostly of metadata.
     """
 
-    _CODEC = pa.Codec("zstd", compression_level=3)  # level 1 makes a quarter more of sorted names
-    _QUICK = pa.Codec("zstd", compression_level=1)  # half the time, a tenth more of numbers, such as lists of objects'
+    _CODEC = pa.Codec("zstd", compression_level=1)  # level 3 takes twice the time, and makes a fifth less of names
     _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs require
 
     def encode(self, value: pa.RecordBatch) -> bytes:
@@ -29,10 +45,11 @@ class RecordBatchCoder(beam.coders.Coder):
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_batch(value)
         stream = sink.getvalue()
-        codec = self._QUICK if any(map(pa.types.is_list, value.schema.types)) else self._CODEC
-        return self._SIZE.pack(stream.size) + codec.compress(stream, asbytes=True)
+        encoded = self._SIZE.pack(stream.size) + self._CODEC.compress(stream, asbytes=True)
+        return encoded if _disk is None else _PLACE.pack(_ON_DISK, _disk.append(encoded), len(encoded))
 
     def decode(self, encoded: bytes) -> pa.RecordBatch:
+        encoded = load(encoded)
         (size,) = self._SIZE.unpack_from(encoded)
         stream = self._CODEC.decompress(memoryview(encoded)[self._SIZE.size :], size)
         return pa.ipc.open_stream(stream).read_next_batch()
@@ -41,24 +58,14 @@ class RecordBatchCoder(beam.coders.Coder):
         """Return the approximate size; by default Beam would encode the batch several times per step for this."""
         return int(value.nbytes)
 
-    def is_deterministic(self) -> bool:
-        return True
-
-    def to_type_hint(self) -> Any:
-        return pa.RecordBatch
-
 
 beam.coders.registry.register_coder(pa.RecordBatch, RecordBatchCoder)
 
 
-def pack_batch(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as the bytes that its coder makes, for elements that are held until all of a group are there."""
-    return RecordBatchCoder().encode(batch)
-
-
-def unpack_batch(packed: bytes | pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch of some bytes from `pack_batch`; a batch as it is."""
-    return RecordBatchCoder().decode(packed) if isinstance(packed, bytes) else packed
+def load(encoded: bytes) -> bytes:
+    """Return an encoded batch as bytes, if only its place on disk is given."""
+    mark, offset, length = _PLACE.unpack(encoded) if len(encoded) == _PLACE.size else (0, 0, 0)
+    return encoded if _disk is None or mark != _ON_DISK else next(_disk.chunks(offset, length, length))
 
 
 def in_global_window(item: Any) -> Any:
@@ -105,17 +112,6 @@ class GatherFn(beam.DoFn):
     def _flush(self) -> Iterable[Any]:
         held, self._held, self._size = self._held, [], 0
         return self._make(held, *self._side)
-
-
-Value = TypeVar("Value")
-
-
-def get_single(found: Iterable[Value], default: Value) -> Value:
-    """Return the only value of a side input, or `default` if it is empty.
-
-    Defaults of Beam's global combines add three steps, which take some seconds each on clusters.
-    """
-    return next(iter(found), default)
 
 
 class MergeFn(beam.CombineFn):

@@ -24,8 +24,7 @@ FOLDER = "rejects"  # in the job's temporary directory
 MOST_REASONS = 10_000  # that are remembered; twice as many for a moment
 _REASONS = 100  # in a manifest
 _INLINE_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more
-BLOCK_BYTES = 1 << 20  # written at once; fewer in all are written in one request
-CHUNK_BYTES = 1 << 20  # read at once
+CHUNK_BYTES = 1 << 20  # read or written at once; fewer in all are written in one request
 _READERS = 16  # each may be a request to a store
 SINGLE_READ_BYTES = 2 << 20  # a file of no more is read in one
 _HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
@@ -134,7 +133,7 @@ class RejectsWriter:
             line = encode_reject(reject) + b"\n"
             self._lines.append(line)
             self._held += len(line)
-            if self._held >= BLOCK_BYTES:
+            if self._held >= CHUNK_BYTES:
                 self._write()
 
     def close(self) -> list[RejectsPart]:
@@ -245,7 +244,7 @@ class SortedLines:
         """Sort by `key`, then by the lines' bytes; at most `held_bytes` of lines are held in memory."""
         self._order, self._held_bytes = lambda line: (key(line), line), held_bytes
         self._held: list[bytes] = []
-        self._size = self._spooled = 0
+        self._size = 0
         self._spool: Spool | None = None
         self._parts: list[tuple[int, int]] = []  # offset and length of what was put aside
 
@@ -267,9 +266,7 @@ class SortedLines:
     def _put_aside(self) -> None:
         self._spool = self._spool or Spool()
         data = b"".join(line + b"\n" for line in sorted(self._held, key=self._order))
-        self._spool.write(self._spooled, data)
-        self._parts.append((self._spooled, len(data)))
-        self._spooled += len(data)
+        self._parts.append((self._spool.append(data), len(data)))
         self._held, self._size = [], 0
 
 
@@ -329,14 +326,12 @@ def _iterate_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
 
 def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_record: PlaceOf | None) -> Rejects:
     spool, reasons, losses, block = Spool(), ReasonCounter(), Losses(), bytearray()
-    records = size_bytes = crc32c = 0
+    records = crc32c = 0
 
     def flush() -> None:
-        nonlocal size_bytes, crc32c
-        data = bytes(block)
-        spool.write(size_bytes, data)
-        crc32c = google_crc32c.extend(crc32c, data)
-        size_bytes += len(data)
+        nonlocal crc32c
+        spool.append(block)
+        crc32c = google_crc32c.extend(crc32c, bytes(block))
         block.clear()
 
     for line in ordered:
@@ -355,7 +350,7 @@ def _collect_rejects(ordered: Iterable[bytes], records_per_byte: float, locate_r
             flush()
     flush()
     most_frequent, by_records = reasons.most_frequent(), reasons.by_records(_REASONS)
-    return Rejects(records, by_records, losses, most_frequent, reasons.has_dropped, size_bytes, crc32c, spool)
+    return Rejects(records, by_records, losses, most_frequent, reasons.has_dropped, spool.size_bytes, crc32c, spool)
 
 
 def _sort_key(line: bytes) -> tuple[Any, ...]:

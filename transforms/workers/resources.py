@@ -175,12 +175,19 @@ class Spool:
 
     def __init__(self) -> None:
         """Create the file, on Linux without a name: a kill leaves nothing. Raises OSError without a folder for it."""
-        self._folder = tempfile.gettempdir()
+        self._folder, self.size_bytes, self._lock = tempfile.gettempdir(), 0, threading.Lock()
         with local.add_path_to_errors(self._folder), tempfile.TemporaryFile(buffering=0) as file:
             self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
-    def write(self, offset: int, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> int:
+        """Write `data` at the end, from any thread, and return its offset; raises as `write`."""
+        with self._lock:
+            offset, self.size_bytes = self.size_bytes, self.size_bytes + memoryview(data).nbytes
+        self.write(offset, data)
+        return offset
+
+    def write(self, offset: int, data: bytes | bytearray) -> None:
         """Write `data` at `offset`; raises OSError, for example if the disk is full."""
         view = memoryview(data).cast("B")
         with local.add_path_to_errors(self._folder):

@@ -215,7 +215,6 @@ def test_a_slice_does_not_carry_the_whole() -> None:
     coder = beam.coders.registry.get_coder(pa.RecordBatch)
 
     assert isinstance(coder, RecordBatchCoder)
-    assert coder.is_deterministic()
     assert len(coder.encode(batch.slice(5000, 10))) < len(coder.encode(batch)) / 10
 
 

@@ -94,7 +94,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rejects, "SortedLines", lambda key: SortedLines(key, 100_000))
     monkeypatch.setattr(rejects, "CHUNK_BYTES", 100_000)
     monkeypatch.setattr(rejects, "READ_BYTES", 100_000)
-    monkeypatch.setattr(rejects, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(rejects, "CHUNK_BYTES", 100_000)
     reason = "column 'x': a value that is no number " + "x" * 1000
 
     def peak(rejects: int) -> int:

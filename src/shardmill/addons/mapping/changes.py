@@ -37,7 +37,7 @@ from shardmill.transforms.options.declare import options_of
 from shardmill.transforms.options.job_options import ROW_FILE, ROW_KEY, SplitOptions
 from shardmill.transforms.records.encoding import RecordEncoder
 from shardmill.transforms.records.staging import InferColumns
-from shardmill.transforms.workers.elements import MergeFn, Spread, get_single
+from shardmill.transforms.workers.elements import MergeFn, Spread
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _add_files(summary: InputSummary, mapped: Iterable[Findings], config: FilesC
 
 def _count_rejected(mapped: Iterable[Findings], config: JobConfig) -> int:
     """Return the number of records that the function rejects; raise UserError if it leaves out all records."""
-    found = get_single(mapped, Findings()).find(MapCalls)
+    found = next(iter(mapped), Findings()).find(MapCalls)
     if found.records and not found.rows and not found.rejected:
         raise UserError(f"{config.stream} left out all {plural(found.records, 'record')} of {config.source}")
     return found.rejected

@@ -35,7 +35,6 @@ from shardmill.transforms.publishing.description import PublishOptions
 from shardmill.transforms.records.run_file import ENTRY, Run, read_keys_at, strip_frames
 from shardmill.transforms.records.staging import StagedFindings, StagedRuns
 from shardmill.transforms.stores import storage
-from shardmill.transforms.workers.elements import get_single
 
 if TYPE_CHECKING:
     from shardmill.addons.transform.options import DeclaredOptions, TransformOptions
@@ -104,7 +103,7 @@ def _stage_graph(
     options: PublishOptions,
     analysis: _GraphAnalysis,
 ) -> StagedFiles:
-    staged = get_single(all_staged, StagedFindings())
+    staged = next(iter(all_staged), StagedFindings())
     features = record_features.published_features(layout, staged, table)[0]
     files = analysis.make_graph(folder, staged, features)
     renamed = analysis.renames.rename_features(features)
