@@ -390,7 +390,7 @@ class OddValues(MergeableValue):
         remedy += f"{flags.reject_flag(self.present - most, rows)} stores numbers"
         if self.present > most:
             remedy += " and rejects other values"
-        if not registry.has_flag("timestamp", flags.unit):
+        if not registry.has_flag("timestamp"):
             remedy = f"--drop {quote(name)} leaves the column out"
         elif self.has_lists:
             remedy = f"--timestamp is for single values; --drop {quote(name)} leaves the column out"

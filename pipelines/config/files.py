@@ -4,12 +4,13 @@ import posixpath
 import re
 from abc import ABC
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, split_names
 from shardmill.pipelines.config.job import JobConfig, input_flag
-from shardmill.transforms.features.options import AddOnOptions
+from shardmill.transforms.features.options import AddOnOptions, load
 from shardmill.transforms.inputs.folders import ARRAYS, AUDIO, DECODED_AUDIO, FileKind, NameRules, is_name_pattern
 from shardmill.transforms.options.declare import flag, name_flag, newer_flag, newer_name_flag, options_of, or_none
 from shardmill.transforms.options.image_options import ELEMENTS, parse_array_name, parse_shape
@@ -51,6 +52,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs that make one example per file."""
 
     root: str = field(default="", compare=False)  # folder that names of files are relative to
+    manifests: tuple[Any, ...] = field(default=(), compare=False)  # of ManifestFile, one for each file given or matched
 
     def resolve(self) -> Self:
         """Return this configuration with the folder of the files; for a URL this may ask the store."""
@@ -117,7 +119,10 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     @property
     def line_resolver(self) -> "LineResolver | None":
         """Return the mapping from lines to manifests; None for fewer than two manifests."""
-        return None
+        from shardmill.transforms.inputs.manifest_files import LineResolver
+
+        several = len(self.manifests) > 1
+        return LineResolver(tuple(manifest.path for manifest in self.manifests)) if several else None
 
     @property
     def resolve_options(self) -> "PlanOptions":
@@ -233,7 +238,6 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         affects_output=False,
     )
 
-    manifests: tuple[Any, ...] = field(default=(), compare=False)  # of ManifestFile, one for each file given or matched
     objects_column: Any = field(default=None, compare=False)  # ObjectsColumn of a manifest; None for none
     # how names of files give labels and splits; None if they do not
     name_rules: NameRules | None = field(default=None, compare=False)
@@ -346,7 +350,9 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )
-        if not self.manifest and (given := self.subset(TableReadOptions).first_given_flag):
+        of_columns = (self.subset(TableReadOptions), *(each for each in self.add_ons if each.by_column))
+        given = next(filter(None, (each.first_given_flag for each in of_columns)), "")
+        if given and not self.manifest:
             raise UserError(f"{given} is about a --manifest; leave it out with --input")
         for name, separator in (self.label_separator or {}).items():
             if name not in ("", self.label_column):
@@ -429,21 +435,18 @@ class ListedFilesConfig(TableReadOptions, FilesConfig, ABC):
         from shardmill.transforms.inputs.manifest_table import ManifestNames
         from shardmill.transforms.layout.options import TableOptions
 
-        flags = self.subset(TableOptions, unit="manifest", nesting=self.subset(Nesting))
-        return self.subset(ManifestNames, flags=flags)
+        flags, lay_out = self.subset(TableOptions, nesting=self.subset(Nesting)), None
+        if add_ons := [load(each.rows).of(each, self) for each in self.add_ons if each.rows]:
+            from shardmill.transforms.features.rows import lay_out_rows
+
+            lay_out = partial(lay_out_rows, add_ons, flags)
+        return self.subset(ManifestNames, flags=flags, lay_out=lay_out)
 
     @property
     def source(self) -> str:
         if self.input is not None:
             return f"--input {self.input}"
         return " ".join(f"--manifest {f'{split}=' if split else ''}{path}" for split, path in self.manifest)
-
-    @property
-    def line_resolver(self) -> "LineResolver | None":
-        from shardmill.transforms.inputs.manifest_files import LineResolver
-
-        several = self.manifest and len(self.manifests) > 1
-        return LineResolver(tuple(manifest.path for manifest in self.manifests)) if several else None
 
     def _find_root(self) -> str:
         if (source := self.annotating.find_source(self)) is not None:

@@ -277,6 +277,12 @@ class JobConfig(
         return next((load(options.analysis)(options, self) for options in self.add_ons if options.analysis), None)
 
     @property
+    def columns_by_flag(self) -> dict[str, tuple[str, ...]]:
+        """Return the columns that flags of add-ons name."""
+        named = ((name, getattr(options, name)) for options in self.add_ons for name in options.by_column)
+        return {f"--{name}": tuple(dict(pairs)) for name, pairs in named}
+
+    @property
     def is_reuse_requested(self) -> str | None:
         """Return the value of --reuse; None if the job has no such option."""
         return getattr(self, "reuse", None)

@@ -311,11 +311,6 @@ class RecordsConfig(RecordOptions):
             nesting=self.nesting if "json_columns" in self.spec.flags else None,
             pictures=self.subset(PictureOptions),
             boxes=self.subset(BoxOptions),
-            columns_by_flag={
-                f"--{name}": tuple(dict(getattr(options, name)))
-                for options in self.add_ons
-                for name in options.by_column
-            },
             column_changes=tuple(add_on.change_columns for add_on in self.row_add_ons),
             missing=self.missing if self.spec.name == "csv" else (),
             row_name_column=self.spec.row_name_column,

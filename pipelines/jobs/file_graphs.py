@@ -100,16 +100,8 @@ def find_files(
 ) -> Callable[[str | None], beam.PTransform[Any, IndexedFiles]]:
     """Return a transform that indexes --input or --manifest; no column of a manifest may have a `reserved` name."""
     if config.manifest:
-        return partial(
-            ReadManifest,
-            config.manifests,
-            config.root,
-            config.allow_outside,
-            reserved,
-            config.manifest_names,
-            config.has_file_identities,
-            config.on_duplicate_key == "reject",
-        )
+        listed = (config.manifests, config.root, config.allow_outside, reserved, config.manifest_names)
+        return partial(ReadManifest, *listed, config.has_file_identities, config.on_duplicate_key == "reject")
     assert config.input is not None
     listing = (config.input, config.kind, config.folders, config.has_file_identities, config.added)
     return partial(ListFiles, *listing, config.name_rules)

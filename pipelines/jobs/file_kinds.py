@@ -30,17 +30,9 @@ def images_route(config: ImagesConfig) -> "Files":
     if (annotated := source or config.objects_column) is not None:
         objects = ObjectEncoder(annotated.members, config.on_bad_box, config.boxes_seen, renames, names)
     observer = next((load(options.observer) for options in config.add_ons if options.observer), None)
-    encoder = ImageEncoder(
-        config.root,
-        config.verify,
-        config.reencode,
-        config.max_pixels,
-        tuple(name for name, kind in config.coordinates if kind != "none"),
-        renames,
-        observer,
-        objects,
-        config.companions,
-    )
+    columns = tuple(name for name, kind in config.coordinates if kind != "none")
+    checked = (config.root, config.verify, config.reencode, config.max_pixels, columns)
+    encoder = ImageEncoder(*checked, renames, observer, objects, config.companions)
     if source is None:
         index = find_files(config, RESERVED)
     else:

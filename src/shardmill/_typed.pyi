@@ -137,6 +137,7 @@ class _ImagesOptions(_Options, total=False):
     max_pixels: int
     coordinates: _Value
     near_duplicates: bool
+    timestamp: _Value
 
 class _ArraysOptions(_Options, total=False):
     reuse: _Value
@@ -194,6 +195,7 @@ class _ArraysOptions(_Options, total=False):
         "complex128",
     ]
     stacked: bool
+    timestamp: _Value
 
 class _AudioOptions(_Options, total=False):
     reuse: _Value
@@ -235,6 +237,7 @@ class _AudioOptions(_Options, total=False):
     file_root: str
     split_column: str
     decode_audio: bool
+    timestamp: _Value
 
 class _CsvOptions(_Options, total=False):
     no_shuffle: bool

@@ -13,15 +13,7 @@ import pytest
 import shardmill
 from shardmill.pipelines.cli import parsers
 from tests.support.command import REPOSITORY, Run
-from tests.support.pages import (
-    PAGES,
-    README,
-    anchors,
-    blocks,
-    heading_anchor,
-    headings,
-    run_blocks,
-)
+from tests.support.pages import PAGES, README, anchors, blocks, heading_anchor, headings, run_blocks
 
 DESIGN = REPOSITORY / "docs" / "design.md"
 SECTIONS = ["Why", "Install and first result", "My data looks like this", "Read it", "Nightly rebuild", "On a cluster"]

@@ -126,10 +126,8 @@ def infer_examples(
 ) -> Inferred:
     """Infer the types of the columns that `decode_examples` returns; a scalar has one value wherever it is present."""
     wanted = set(features.schema.names if columns is None else columns)
-    types = {}
-    for name, array in zip(features.schema.names, features.columns):
-        if name in wanted and array.null_count < len(array):
-            types[name] = _column_type(array)
+    present = [(name, array) for name, array in zip(features.schema.names, features.columns) if name in wanted]
+    types = {name: _column_type(array) for name, array in present if array.null_count < len(array)}
     values = {
         column.name: distinct_texts(features[column.name].flatten(), column.separator)
         for column in values_of

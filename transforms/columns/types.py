@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from shardmill.data.features import Feature, Kind
+from shardmill.data.features import Feature, Kind, TimeUnit
 from shardmill.errors import UserError
 from shardmill.text import shorten
 from shardmill.transforms.findings import Findings, MergeableValue, join_few, merged_by
@@ -109,6 +109,7 @@ class ColumnType:
     minority_types: tuple["ColumnType", ...] = ()  # types of the rows that do not fit, by their items
     is_time: bool = False  # True if bytes are times, or numbers that order rows; only requested, never inferred
     is_counted: bool = False  # True if times may be numbers, which are spelled as others are
+    time: TimeUnit = ""  # unit of integers that are times; only requested
     spelling: Spelling = field(default=Spelling(0), compare=False)  # how the numbers are spelled
     # Names of the columns that --stack makes one of, in order; only requested. If bytes, their values are uint8.
     members: tuple[str, ...] = ()
@@ -155,7 +156,7 @@ class ColumnType:
         length = self.length if self.length == other.length else _VARIABLE
         present, empty = self.present + other.present, self.empty + other.empty
         dtype, spelling = common_type(self.dtype, other.dtype), self.spelling | other.spelling
-        return ColumnType(dtype, length, present, self.item_shape, empty, spelling=spelling)
+        return ColumnType(dtype, length, present, self.item_shape, empty, spelling=spelling, time=self.time)
 
     def settle(self) -> "ColumnType":
         """Return the type once all rows are known, for the spelling of all numbers decides about two kinds of floats.
@@ -176,7 +177,7 @@ class ColumnType:
         kind: Kind = "bool" if self.dtype == "bool" else "text" if self.dtype == "bytes" and not shape else "tensor"
         present = self.present + sum(other.present for other in self.minority_types)
         required = present == rows or self.is_variable
-        return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required)
+        return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required, time=self.time)
 
 
 def common_type(one: ScalarType, other: ScalarType) -> ScalarType:
@@ -321,9 +322,8 @@ class DeclaredColumn(MergeableValue):
     path: str = ""  # first path, if files are referenced but not stored; else ""
     message: str = merged_by(max, default="")  # message for the user; "" for none
     unit: str = ""  # of durations; "" for others
-    objects: frozenset[DeclaredObjects] = merged_by(
-        _join_objects, default=frozenset()
-    )  # distinct object fields in files or rows
+    # distinct object fields in files or rows
+    objects: frozenset[DeclaredObjects] = merged_by(_join_objects, default=frozenset())
 
     def merge(self, other: "DeclaredColumn") -> "DeclaredColumn":
         """Merge the metadata of two sets of rows; of two kinds the first by name is used.

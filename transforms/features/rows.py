@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from shardmill.data.features import Features
 from shardmill.metadata.manifest import Reject
 from shardmill.transforms.columns.arrow import as_text
 from shardmill.transforms.columns.example_decoding import Kinds
-from shardmill.transforms.columns.types import Inferred
+from shardmill.transforms.columns.types import ColumnType, Inferred
 from shardmill.transforms.findings import Finding, Findings
+from shardmill.transforms.formats.format import Rows
 from shardmill.transforms.layout.columns import Columns
 from shardmill.transforms.layout.options import TableOptions
 from shardmill.transforms.layout.tables import TableLayout
@@ -170,3 +172,28 @@ class RowAddOn:
     def describe(self, written: Written) -> tuple[Mapping[str, Mapping[str, int]], list[str]]:
         """Return further counts of what was written, by unit and split, and notices."""
         return {}, []
+
+
+def lay_out_rows(
+    add_ons: Sequence[RowAddOn], options: TableOptions, types: dict[str, ColumnType], inferred: Inferred
+) -> tuple[dict[str, ColumnType], dict[str, ColumnType], Callable[[Rows, str], Rows]]:
+    """Return the types of a manifest's columns as read and as stored, and the change of its rows; raises UserError.
+
+    The change is a function of rows and the name of their file. Manifests are read in a room below this one.
+    """
+    features = (column.feature(name, inferred.rows) for name, column in types.items() if column.present)
+    columns = Columns(types, tuple(features))
+    for add_on in add_ons:
+        columns = add_on.change_columns(columns, inferred, options)
+    units = {feature.name: feature.time for feature in columns.features if feature.time}
+    stored = {name: ColumnType("int64", None, 0, time=unit) for name, unit in units.items()}
+    layout = TableLayout(columns.types, columns.features, (), {}, (), None)
+    return columns.types, types | stored, partial(_prepare_rows, add_ons, layout)
+
+
+def _prepare_rows(add_ons: Sequence[RowAddOn], layout: TableLayout, rows: Rows, file: str) -> Rows:
+    found = RowBatch(rows.batch, rows.lines, file, layout)
+    for add_on in add_ons:
+        add_on.prepare(found)
+    good, rejects = found.is_good, [*rows.rejects, *found.rejects]
+    return Rows(found.batch.filter(pa.array(good)), rows.lines[good], rejects, rows.findings.merge(found.find()))

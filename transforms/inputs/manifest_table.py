@@ -53,6 +53,8 @@ class ManifestNames(TableReadOptions):
     group_by: str | None = None  # column that groups files
     stratify_by: str | None = None  # column that stratifies them
     flags: Any = None  # the layout's TableOptions, of a floor above this one, that notices about rows depend on
+    columns_by_flag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of flags of add-ons
+    lay_out: Any = None  # hooks of add-ons, of a floor above this one: see lay_out_rows; None without any
 
     def keeps(self, column: str) -> bool:
         """Return True if a further column is kept."""
@@ -100,6 +102,7 @@ class ManifestNames(TableReadOptions):
         flags = [(item.flag, item.column) for item in self.companions]
         flags += [("--split_column", self.split_column)] if self.split_column != "split" else []
         flags += [("--drop", name) for name in self.drop] + [("--only", name) for name in self.only]
+        flags += [(flag, name) for flag, columns in self.columns_by_flag.items() for name in columns]
         return [*label, *flags, *(("--types", name) for name, _ in self.types)]
 
 
@@ -301,8 +304,10 @@ class ManifestColumns:
     """The columns of manifests."""
 
     types: Mapping[str, column_types.ColumnType] = field(default_factory=dict)  # of all columns that are read
-    kept: tuple[str, ...] = ()  # further columns, in addition to files, labels and splits
+    # types as stored of further columns, in addition to files, labels and splits
+    kept: Mapping[str, column_types.ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()  # messages for the end of the job
+    change: Any = None  # of rows by add-ons, given the name of their file; None without any
 
 
 def infer_columns(
@@ -333,7 +338,8 @@ def infer_columns(
                     f"--manifest: {has} has a column {odd[0]!r}, which {lacks} has not; give manifests of the same"
                     " columns"
                 )
-            wanted: list[str] | None = [*roles, *names.only] if names.only else None
+            named = [column for _, column in names.named_columns]
+            wanted: list[str] | None = [*roles, *named] if names.only else None
             if header is not None:
                 if manifest_format(path) == "csv":
                     notices += _check_csv_header(header, path, names)
@@ -359,7 +365,14 @@ def infer_columns(
     read = {name: text for name in (*roles, *compared) if name in inferred.types}
     if label is not None and label.length is not None:
         read[names.label_column] = column_types.ColumnType("bytes", -1, 0)
-    return ManifestColumns(read | types, tuple(types), tuple(dict.fromkeys(notices)))
+    for flag, columns in names.columns_by_flag.items() if inferred.rows else ():
+        if other := next((column for column in columns if column not in types), None):
+            why = "it is about files, labels or splits, or --drop or --only leaves it out"
+            raise UserError(f"{flag} {other}: no example has that column of --manifest {manifests[0].path}: {why}")
+    kept, change = types, None
+    if names.lay_out is not None:
+        types, kept, change = names.lay_out(types, inferred)
+    return ManifestColumns(read | types, kept, tuple(dict.fromkeys(notices)), change)
 
 
 def _check_csv_header(header: Sequence[str], path: str, names: ManifestNames) -> list[str]:
@@ -440,12 +453,11 @@ class ManifestReader:
                 if len(rows.batch) or rows.rejects:
                     empty.pop(manifest.split, None)
                 findings.add_rows(rows)
-                for reject in rows.rejects:
+                batch, rejects = self._resolve_rows(rows, place, findings)
+                for reject in (*rows.rejects, *rejects):
                     if reject.records != 1:
                         raise _unreadable_error(manifest.path, reject.reason)
                     yield _number_reject(reject, place)
-                batch, rejects = self._resolve_rows(rows, place, findings)
-                yield from (_number_reject(reject, place) for reject in rejects)
                 if len(batch):
                     yield batch
         for split, manifest in empty.items():
@@ -462,7 +474,8 @@ class ManifestReader:
             for block in _find_blocks(path, self.names):
                 if isinstance(block, BlockRef):
                     for rows in read.read(block, self.columns.types, keys):
-                        yield formats.compose_keys(rows, block.file, keys, self.names.group_by)
+                        composed = formats.compose_keys(rows, block.file, keys, self.names.group_by)
+                        yield composed if self.columns.change is None else self.columns.change(composed, path)
 
     def _resolve_rows(self, rows: Rows, place: int, findings: ManifestFindings) -> tuple[pa.RecordBatch, list[Reject]]:
         names, manifest = self.names, self.manifests[place]

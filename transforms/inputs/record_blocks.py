@@ -97,14 +97,8 @@ class IndexBlocks(beam.PTransform):
         else:
             pattern = pbegin | "Pattern" >> beam.Create([self.files])
         listed = pattern | "List" >> list_.with_outputs(REJECTS, SUMMARIES, main="files")
-        index = partial(
-            index_file,
-            self.format,
-            temporary=self.temporary,
-            rejects_damaged=self.rules.rejects_damaged,
-            infer=self.infer,
-        )
-        index_files = beam.ParDo(ThreadedFlatMap(index, self.threads))
+        index = partial(index_file, self.format, rejects_damaged=self.rules.rejects_damaged, infer=self.infer)
+        index_files = beam.ParDo(ThreadedFlatMap(partial(index, temporary=self.temporary), self.threads))
         spread = listed["files"] | "SpreadFiles" >> Spread(attrgetter("path"))
         indexed = spread | "IndexFile" >> index_files.with_outputs(REJECTS, SUMMARIES, main="blocks")
         steps, blocks = [listed, indexed], indexed["blocks"]
@@ -116,17 +110,12 @@ class IndexBlocks(beam.PTransform):
             steps, blocks = [*steps, kept], kept["blocks"]
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
         gather = GatherFn(lambda blocks: [tuple(blocks)], partial(_task_fraction, self.task_size), 1)
-        tasks = (
-            blocks
-            | "Gather" >> beam.ParDo(gather)
-            | "SpreadTasks" >> Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
-        )
+        by_place = Spread(lambda task: f"{task[0].file.path}\0{task[0].offset}")
+        tasks = blocks | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> by_place
         rejects, summary = combine_outputs(*steps)
-        inferred = (
-            None
-            if self.infer is None
-            else summary | "Inferred" >> beam.Map(attrgetter("inferred")).with_output_types(Inferred)
-        )
+        inferred = None
+        if self.infer is not None:
+            inferred = summary | "Inferred" >> beam.Map(attrgetter("inferred")).with_output_types(Inferred)
         return IndexedBlocks(tasks, rejects, summary, inferred)
 
 

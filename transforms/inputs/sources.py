@@ -65,16 +65,9 @@ class ReadManifest(beam.PTransform):
             self.manifests, _NO_COLUMNS, self.names, self.allow_outside, self.reserved
         )
         read = beam.FlatMap(_read_rows, columns, revisions, reader, self.temporary)
-        measure = _MeasureRowsFn(
-            self.root,
-            self.allow_outside,
-            self.identities,
-            self.temporary,
-            self.names.companions,
-            objects=self.names.objects_column,
-            paths=[manifest.path for manifest in self.manifests],
-            is_first_kept=self.is_first_kept,
-        )
+        how = (self.root, self.allow_outside, self.identities, self.temporary, self.names.companions)
+        paths, objects = [manifest.path for manifest in self.manifests], self.names.objects_column
+        measure = _MeasureRowsFn(*how, objects=objects, paths=paths, is_first_kept=self.is_first_kept)
         rows = files | "Read" >> with_findings(read, "rows", tuple[int, pa.RecordBatch])
         by_name = rows["rows"] | "ByName" >> beam.GroupByKey()
         measured = by_name | "Measure" >> with_findings(beam.ParDo(measure, columns), "files")
@@ -168,7 +161,7 @@ class _MeasureFn(beam.DoFn):
         found = FoundInput(self.temporary, rejects, missing_files=found_files.count_missing(rejects, self.companions))
         if len(measured):
             yield from split_large_batch(measured)
-            found.summary.merge(summarize_batch(measured, found_files.present_types(measured, columns.types)))
+            found.summary.merge(summarize_batch(measured, found_files.present_types(measured, columns.kept)))
             if self.finds_image_names:
                 found.summary.image_names = manifest_files.find_image_names(measured, self.root)
         yield from found.outputs()
@@ -214,23 +207,14 @@ class ReadAnnotations(beam.PTransform):
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List images and companions on one worker; read annotation files and look up sizes on all."""
-        how = (self.allow_outside, self.image_id, self.further, self.identities, self.temporary)
-        list_ = beam.FlatMap(_list_annotated, *how)
+        listing = (self.allow_outside, self.image_id, self.further, self.identities, self.temporary)
+        list_ = beam.FlatMap(_list_annotated, *listing)
         read = beam.ParDo(_ReadFn(self.source, self.allow_outside, self.image_id, self.temporary))
-        measure = _MeasureFn(
-            self.source.root,
-            self.allow_outside,
-            self.identities,
-            self.temporary,
-            self.further.companions,
-            finds_image_names=False,
-        )
+        how = (self.source.root, self.allow_outside, self.identities, self.temporary, self.further.companions)
+        measure = _MeasureFn(*how, finds_image_names=False)
         listed = pbegin | "Source" >> beam.Create([self.source]) | "ListAnnotated" >> with_findings(list_, "rows")
-        annotated = (
-            listed["rows"]
-            | "Spread" >> Spread(lambda batch: str(batch.column(0)[0])).with_output_types(pa.RecordBatch)
-            | "ReadAnnotations" >> with_findings(read, "rows")
-        )
+        spread = Spread(lambda batch: str(batch.column(0)[0])).with_output_types(pa.RecordBatch)
+        annotated = listed["rows"] | "Spread" >> spread | "ReadAnnotations" >> with_findings(read, "rows")
         measured = annotated["rows"] | "Measure" >> with_findings(beam.ParDo(measure), "files")
         return IndexedFiles(measured["files"], *combine_outputs(measured, annotated, listed))
 

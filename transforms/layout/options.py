@@ -108,7 +108,6 @@ class TableOptions(TableReadOptions):
     keeps_splits: bool = False  # files are named after the splits that --input or the data gives
     hive_partitioning: bool = False  # folders such as year=2024 are columns
     missing: tuple[str, ...] = field(default=(), kw_only=True)  # texts that mean a missing value; () except for CSV
-    unit: str = "row"  # of the records, see AddOn.units
     languages: tuple[str, ...] = ()  # names of parallel texts; () for lines of one text
 
     @property

@@ -119,7 +119,7 @@ ADD_ONS = (
     ),
     AddOn("masks", units=("images",)),
     AddOn("run_lengths", units=("images",)),
-    AddOn("times", units=("row",)),
+    AddOn("times", units=("row", "images", "arrays", "audio")),
     AddOn("sequences", units=("row",)),
     AddOn(
         "view",
@@ -150,9 +150,9 @@ def source_flags(affected_by: str = "") -> list[str]:
     return [f"--{name}" for name, affecting in found if not affected_by or affected_by in affecting]
 
 
-def has_flag(name: str, unit: str = "") -> bool:
-    """Return True if an add-on declares a flag, for `unit` or for any: text of the core names the flag only then."""
-    units = (unit,) if unit else {each for add_on in ADD_ONS for each in add_on.units}
+def has_flag(name: str) -> bool:
+    """Return True if an add-on declares a flag: text of the core names the flag only then."""
+    units = {each for add_on in ADD_ONS for each in add_on.units}
     declared = (item for each in units for options in options_for(each) for item in fields(options))
     return any(name == (item.metadata["flag"].name or item.name) for item in declared if "flag" in item.metadata)
 

@@ -30,15 +30,8 @@ from tests.support.command import Run, check_mistake, write_files
 
 
 def test_there_and_back() -> None:
-    words = [
-        "--runner",
-        "DataflowRunner",
-        "--region=eu",
-        "--no_use_public_ips",
-        "--experiments=a",
-        "--experiments",
-        "b=c",
-    ]
+    words = ["--runner", "DataflowRunner", "--region=eu", "--no_use_public_ips"]
+    words += ["--experiments=a", "--experiments", "b=c"]
     entries = {"runner": "DataflowRunner", "region": "eu", "no_use_public_ips": "true", "experiments": ["a", "b=c"]}
 
     assert recipe_values.beam_entries(words) == entries

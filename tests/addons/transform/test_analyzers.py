@@ -19,13 +19,7 @@ from hypothesis import strategies as st
 
 from shardmill.addons.transform import analyzers
 from shardmill.addons.transform.analyses import DeclaredAnalysis
-from shardmill.addons.transform.analyzers import (
-    COUNT_SCHEMA,
-    Constants,
-    Gathered,
-    Gatherer,
-    find_constants,
-)
+from shardmill.addons.transform.analyzers import COUNT_SCHEMA, Constants, Gathered, Gatherer, find_constants
 from shardmill.addons.transform.graph_process import GraphProcess, graph_process, prestarted
 from shardmill.addons.transform.preprocessing_sources import drift_notices, measure_drift, parse_transform
 from shardmill.data.features import NO_RENAMES

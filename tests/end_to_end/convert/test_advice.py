@@ -406,6 +406,7 @@ CASES: list[tuple[Any, ...]] = [
     ("audio", {"1.wav": wav(bits=24)}, "refuses 1 of the files…--decode_audio stores float32 samples", _have_samples),
     (MANIFEST, _rows("file_name;label\n1.png;a\n"), "has no column file_name…; --delimiter ", _labels("a")),
     (MANIFEST, _rows("id,label\n1.png,a\n"), "has no column file_name…… gives the one with the na", _labels("a")),
+    (MANIFEST, _rows("file_name,d\n1.png,2024-02-01\n"), "are dates or times", [FEBRUARY]),
     (MANIFEST, _rows("1.png,a\n"), "has no column file_name…; if line 1 is a row, give --columns", _labels("a")),
     (MANIFEST, _rows("file_name,mask\n1.png,2.png\n"), "makes masks of them, --file_column ", _masks(0, 1), FILES),
     ("text --tokenizer t.json --pack_to 2", STORIES, "--record paragraph or", [*PAIRS, [201, 5], [6, 201]], STREAM),

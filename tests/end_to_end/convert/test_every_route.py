@@ -170,14 +170,8 @@ COUNT = (
 
 # Whose code to read them differs from that of the routes
 READ_OTHERWISE = (
-    *(
-        "images-gzip",
-        "images-file-template",
-        "images-renamed",
-        "images-object-detection",
-        "images-pairs",
-        "images-coco",
-    ),
+    *("images-gzip", "images-file-template", "images-renamed", "images-object-detection", "images-pairs"),
+    "images-coco",
     *("images-manifest", "images-manifest-label-lists", "arrays-ragged", "audio-decoded", "csv-labels"),
     *("csv-array-record", "csv-file-template", "text-parallel", "text-files"),
 )

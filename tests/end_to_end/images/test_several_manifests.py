@@ -86,10 +86,7 @@ def test_parquet_keeps_types(jobs: Jobs, folder: Path) -> None:
     ],
 )
 def test_mistakes_are_one_sentence(jobs: Jobs, folder: Path, flags: str, said: str) -> None:
-    files = {
-        "other.csv": b"file_name,label\n1.jpg,a\n",
-        "split.csv": b"file_name,split\n1.jpg,x\n",
-    }
+    files = {"other.csv": b"file_name,label\n1.jpg,a\n", "split.csv": b"file_name,split\n1.jpg,x\n"}
     write_files(folder, files)
     pq.write_table(pa.table({"file_name": ["1.jpg"], "of": [{"x": 1}]}), folder / "odd.parquet")
 

@@ -156,17 +156,8 @@ def test_names() -> None:
 # With all extras installed, Beam would import these, and Flink's and Spark's runners. A small job needs none of them.
 UNUSED = {
     *("IPython", "apitools", "azure", "boto3", "botocore", "bson", "dill", "google.api_core"),
-    *(
-        "google.auth",
-        "google.cloud.storage",
-        "pandas",
-        "pymongo",
-        "pyparsing",
-        "requests",
-        "tensorflow",
-        "tfx_bsl",
-        "urllib3",
-    ),
+    *("google.auth", "google.cloud.storage", "pandas", "pymongo", "pyparsing", "requests", "tensorflow", "tfx_bsl"),
+    "urllib3",
     *(f"apache_beam.{name}" for name in ("dataframe", "io.gcp.bigquery", "runners.interactive", "yaml")),
     *(f"apache_beam.runners.portability.{name}" for name in ("flink_runner", "spark_runner")),
     *("shardmill.pipelines.commands.verify", "shardmill.addons.nightly.recipe"),

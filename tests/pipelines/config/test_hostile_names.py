@@ -18,19 +18,7 @@ from shardmill.transforms.options.declare import Option
 from tests.support.jobs import Jobs
 
 NAMES = [
-    "a,b",
-    "c=d",
-    'say "x"',
-    '"',
-    '"q",=',
-    " spaced ",
-    "two\nlines",
-    "",
-    "-x",
-    "größe",
-    "tab\there",
-    "it's",
-    "a:b=1",
+    *("a,b", "c=d", 'say "x"', '"', '"q",=', " spaced ", "two\nlines", "", "-x", "größe", "tab\there", "it's", "a:b=1"),
 ]
 VALUES = {"types": "int64", "timestamp": "ms", "coordinates": "none", "labels_file": "", "stack": "pixel*:uint8"}
 OPTIONS = {option.name: option for kind in KINDS.values() for option in kind.options if not option.flag.hidden}

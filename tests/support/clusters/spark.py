@@ -10,15 +10,7 @@ from tests.support.clusters.installed import spark_jars
 
 # What Spark gives Java 17
 _OPENED = (
-    "lang",
-    "lang.invoke",
-    "lang.reflect",
-    "io",
-    "net",
-    "nio",
-    "util",
-    "util.concurrent",
-    "util.concurrent.atomic",
+    *("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent", "util.concurrent.atomic"),
 )
 _JAVA = [
     "java",

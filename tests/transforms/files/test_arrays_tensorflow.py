@@ -113,10 +113,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "cut off": (GOOD[:-1], "truncated: 1 of the 96 bytes of int64 of 3 x 4 are missing"),
     "no values": (GOOD[:128], "truncated: 96 of the 96 bytes"),
     "two arrays": (GOOD + GOOD, f"{len(GOOD)} bytes follow int64 of 3 x 4; expected one array and no more"),
-    "objects": (
-        npy(np.array([Bomb()], object)),
-        "an array of dtype object; only numbers and booleans",
-    ),
+    "objects": (npy(np.array([Bomb()], object)), "an array of dtype object; only numbers and booleans"),
     "strings": (npy(np.array(["a", "bc"])), "an array of dtype <U2; only numbers and booleans"),
     "bytes": (npy(np.array([b"a"])), "an array of dtype |S1; only"),
     "dates": (npy(np.array(["2024-02-29"], "M8[D]")), "an array of dtype datetime64[D]; only"),

@@ -125,18 +125,9 @@ def test_files_and_links_are_measured_alike(
     os.mkfifo(folder / "fifo.jpg")
     for path in (folder / "a.jpg", folder / "b" / "c.jpg"):
         os.utime(path, ns=(1, 1_700_000_000_123_456_789))
-    names = (
-        "a.jpg",
-        "b/c.jpg",
-        "b/../a.jpg",
-        "link.jpg",
-        "out.jpg",
-        "linked/d.jpg",
-        "broken.jpg",
-        "fifo.jpg",
-        "b",
-        "no",
-    )
+    names = [
+        *("a.jpg", "b/c.jpg", "b/../a.jpg", "link.jpg", "out.jpg", "linked/d.jpg", "broken.jpg", "fifo.jpg", "b", "no"),
+    ]
     batch = rows(*names)
 
     found = found_files.measure_rows(batch, str(folder), allow_outside, identities=True)

@@ -191,12 +191,7 @@ def test_what_is_published(tmp_path: Path, directory: Path) -> None:
     ]
     assert paths == [str(directory / name) for name in names]
     described = {
-        "FeatureStats.pb",
-        "features.json",
-        "dataset_info.json",
-        "schema.pbtxt",
-        "stats.json",
-        "manifest.json",
+        *("FeatureStats.pb", "features.json", "dataset_info.json", "schema.pbtxt", "stats.json", "manifest.json"),
         "label.labels.txt",
     }
     assert contents(directory).keys() == {*names, *described, "_SUCCESS"}

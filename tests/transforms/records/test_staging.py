@@ -15,12 +15,7 @@ from shardmill.transforms.findings import Findings, PassedOver
 from shardmill.transforms.formats.format import Rows, split_rows, widen_block
 from shardmill.transforms.records import staging as stage_runs
 from shardmill.transforms.records.run_file import Run, SortedRecords, write_sorted
-from shardmill.transforms.records.staging import (
-    MAX_RUN_BYTES,
-    MAX_SLICES,
-    RunSize,
-    StagedFindings,
-)
+from shardmill.transforms.records.staging import MAX_RUN_BYTES, MAX_SLICES, RunSize, StagedFindings
 from shardmill.transforms.shards.balance import ShardCount, estimate_shard_count
 from shardmill.transforms.statistics.tables import TableStats
 from shardmill.transforms.workers.elements import MergeFn

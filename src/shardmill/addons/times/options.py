@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.flag_values import OptionValueError, assign, items_of, split_pairs
 from shardmill.transforms.features.options import AddOnOptions
 from shardmill.transforms.options.declare import newer_flag
 from shardmill.transforms.options.job_options import parse_words
-
-if TYPE_CHECKING:
-    from shardmill.pipelines.config.records import RecordsConfig
 
 # Of numpy.datetime64, and how many of each are a second
 TIME_UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -63,17 +60,18 @@ class TimesOptions(AddOnOptions):
         to_json=dict,
     )
 
-    def check(self, config: "RecordsConfig") -> None:
-        if config.schema is None or not self.timestamp or not config.schema.constraints:
+    def check(self, config: Any) -> None:
+        schema = getattr(config, "schema", None)  # which commands over files have not
+        if schema is None or not self.timestamp or not schema.constraints:
             return
         from shardmill.metadata.schema import unsupported_time_units
 
-        unsupported = unsupported_time_units(config.schema.constraints)
+        unsupported = unsupported_time_units(schema.constraints)
         units = {config.renames.original_name(name): unit for name, unit in unsupported.items()}
         for name, unit in self.timestamp:
             if other := units.get(name):
                 raise UserError(
-                    f"--timestamp {assign(name, unit)}: {config.schema.origin} says that its times are in {other},"
+                    f"--timestamp {assign(name, unit)}: {schema.origin} says that its times are in {other},"
                     " which is not written; leave the time_domain out of the schema, or --timestamp"
                 )
 
