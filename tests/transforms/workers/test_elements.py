@@ -18,14 +18,8 @@ from hypothesis import strategies as st
 from shardmill.pipelines.jobs.runner import make_runner
 from shardmill.transforms.files.shards import PackedBatch
 from shardmill.transforms.findings import merge_all
-from shardmill.transforms.workers.elements import (
-    GatherFn,
-    MergeFn,
-    RecordBatchCoder,
-    Spread,
-    _key_by_name,
-    keep_on_disk,
-)
+from shardmill.transforms.workers import elements
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _key_by_name
 from tests.test_architecture import PATHS, imported, parsed
 
 
@@ -59,13 +53,9 @@ def test_every_module_that_makes_batches_registers_their_coder() -> None:
     assert [module for module in sorted(makers) if "shardmill.transforms.workers.elements" not in brought(module)] == []
 
 
-def test_the_coder_is_that_of_batches() -> None:
-    assert isinstance(beam.coders.registry.get_coder(pa.RecordBatch), RecordBatchCoder)
-
-
 def test_batches_are_kept_on_disk_and_other_processes_get_them_whole() -> None:
     batches, coder = [pa.RecordBatch.from_pydict({"n": [number] * 1000}) for number in range(3)], RecordBatchCoder()
-    with keep_on_disk():
+    with elements.keep_on_disk():
         encoded = [coder.encode(batch) for batch in batches]
         assert list(map(len, encoded)) == [24] * 3
         assert [coder.decode(place) for place in encoded] == batches
