@@ -7,7 +7,6 @@ Beam's sink still writes the shards of gs:// and of other stores.
 
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 from shardmill.errors import UserError
 from shardmill.installed import install_hint
-from shardmill.transforms.stores.protocol import ObjectStore, split_url, web_url_problem
+from shardmill.transforms.stores.protocol import ObjectStore, forget_at_new_options, split_url, web_url_problem
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -116,8 +115,8 @@ def set_options(options: "PipelineOptions | None") -> None:
     """Reach object stores with the credentials and endpoints of `options`, before a pipeline sets them."""
     from apache_beam.io.filesystems import FileSystems
 
-    if (archives := sys.modules.get("shardmill.transforms.stores.zip_archive")) is not None:  # some were read
-        archives.forget_archives()
+    for forget in forget_at_new_options.values():
+        forget()
     FileSystems.set_options(options)
     if options is not None:
         from shardmill.transforms.stores.patience import set_retries

@@ -32,6 +32,7 @@ class ConditionError(OSError):
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
 TIME_STAMP = "time:"  # and one that is the time when the file was written
+forget_at_new_options: dict[str, Callable[[], None]] = {}  # by what was read: the function that forgets it
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,9 +267,8 @@ class Decompressed(io.BufferedIOBase):
 
     def _fail(self, problem: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
         at = f"at byte {self._read_bytes:,} of the compressed file, after {self.decompressed_bytes:,} bytes of contents"
-        self._error = TruncatedError(
-            f"{problem}, {at}", self.good_bytes, self.decompressed_bytes, promised_bytes, is_cut
-        )
+        reason = f"{problem}, {at}"
+        self._error = TruncatedError(reason, self.good_bytes, self.decompressed_bytes, promised_bytes, is_cut)
         return self._error
 
 

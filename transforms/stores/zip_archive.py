@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from shardmill.errors import UserError
-from shardmill.transforms.stores import local
+from shardmill.transforms.stores import local, protocol
 from shardmill.transforms.stores.prefetch import RangeReader
 from shardmill.transforms.stores.protocol import FileStat, NotAFileError, ObjectStore, Rename, changed_error, error_text
 
@@ -58,9 +58,7 @@ def archive_path(path: str) -> str:
 
 
 def content_folder(path: str, stores: Stores) -> str:
-    """Return the URL of an archive's contents, or of its only folder if that has the archive's name; raise UserError if
-    it is no archive.
-    """
+    """Return the URL of an archive's contents, or of its only folder if that is called as it; raises UserError."""
     found = _archive(path, stores, fresh=True)
     stem = f"{path.rpartition('/')[2].rpartition('.')[0]}/"
     names = [name for name in found.names if not name.startswith((".", *_JUNK))]
@@ -207,6 +205,7 @@ _last = threading.local()  # the member that was read last in parts
 
 def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
     with _lock:
+        protocol.forget_at_new_options["archives"] = forget_archives
         found = _known.get(path)
         if found is None or fresh:
             stat = _stat_archive(path, stores)

@@ -12,7 +12,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.transforms.stores import storage
-from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.clients import object_store, set_options
 from shardmill.transforms.stores.protocol import FileStat, ObjectStore
 from shardmill.transforms.stores.storage import raise_if_store_failed
 from shardmill.transforms.stores.zip_archive import MemberError, ZipArchives, archive_path, content_folder
@@ -99,9 +99,7 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         for data in (b"one", b"other"):
             file.writestr("cat/1.txt", data)
-    with pytest.raises(
-        UserError, match=r"two\.zip has 2 members called 'cat/1\.txt', of which tools take the first or"
-    ):
+    with pytest.raises(UserError, match=r"two\.zip has 2 members called 'cat/1\.txt', of which tools take the"):
         list(storage.list_files(f"zip://{path}"))
 
 
@@ -113,6 +111,9 @@ def test_an_archive_that_was_written_anew_is_read_anew(archive: Path) -> None:
 
     assert list(storage.list_files(root)) == [("b.txt", 1)]
     assert storage.read_bytes(f"{root}/b.txt") == b"b"
+    archive.write_bytes(zipped({"c.txt": b"c"}))
+    set_options(None)  # as a job that begins does: it may read a member whose archive it does not list
+    assert storage.read_bytes(f"{root}/c.txt") == b"c"
 
 
 def in_directory(offset: int, new: bytes) -> Callable[[bytes], bytes]:
@@ -158,7 +159,6 @@ struct.pack_into("<I", LATER, len(LATER) - 6, len(LATER))  # where the directory
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"<html>", zipped(FILES)[:-30], bytes(LATER)])
 def test_what_is_no_archive_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.zip").write_bytes(content)
-
     with pytest.raises(UserError, match=r"x\.zip is no zip archive that can be read"):
         content_folder(str(tmp_path / "x.zip"), object_store)
 
