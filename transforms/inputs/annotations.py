@@ -117,9 +117,8 @@ def read_planned_objects(batch: pa.RecordBatch) -> PlannedObjects:
     """Return the objects in a batch of planned images."""
     lists = batch["objects"]
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-    return PlannedObjects(
-        image_sizes(batch), lengths, dict(zip(Object._fields, lists.flatten().flatten(), strict=True))
-    )
+    columns = dict(zip(Object._fields, lists.flatten().flatten(), strict=True))
+    return PlannedObjects(image_sizes(batch), lengths, columns)
 
 
 def image_sizes(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:

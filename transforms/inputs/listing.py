@@ -264,9 +264,8 @@ def _list_patterns(pattern: str, kind: FileKind) -> Iterator[FoundFiles | Listin
                 seen.add(item.path)
             yield item
         if silent:
-            yield Skipped(
-                os.path.relpath(choice, root) if storage.is_local(root) else choice[len(root) + 1 :], NO_MATCH
-            )
+            name = os.path.relpath(choice, root) if storage.is_local(root) else choice[len(root) + 1 :]
+            yield Skipped(name, NO_MATCH)
 
 
 def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[FoundFiles | ListingItem]:

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import islice
 from typing import Any, Literal, cast
 
@@ -63,14 +62,19 @@ class ManifestNames(TableReadOptions):
     def format_of(self, path: str) -> formats.RecordFormat:
         """Return the format that reads the manifest at `path`, by its name."""
         kind = manifest_format(path)
-        module: Any = import_module(f"shardmill.transforms.formats.{'json_lines' if kind == 'jsonl' else kind}")
         if kind == "csv":
-            return replace(module.CsvFormat.of(self), strip=True, remarks_spaces=True)
+            from shardmill.transforms.formats.csv import CsvFormat
+
+            return replace(CsvFormat.of(self), strip=True, remarks_spaces=True)
         objects = () if self.objects_column is None else (formats.OBJECTS,)
         nesting = self.subset(Nesting, json_columns=(*self.json_columns, *objects))
         if kind == "parquet":
-            return module.ParquetFormat(self.fill, nesting)
-        return module.JsonLinesFormat(_BLOCK_BYTES, self.fill, nesting, encoding=self.text_encoding)
+            from shardmill.transforms.formats.parquet import ParquetFormat
+
+            return ParquetFormat(self.fill, nesting)
+        from shardmill.transforms.formats.json_lines import JsonLinesFormat
+
+        return JsonLinesFormat(_BLOCK_BYTES, self.fill, nesting, encoding=self.text_encoding)
 
     @property
     def role_columns(self) -> tuple[str, ...]:

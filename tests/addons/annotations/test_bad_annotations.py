@@ -280,9 +280,7 @@ def test_what_turns_a_picture_must_be_known(jobs: Jobs, tmp_path: Path) -> None:
     write(tmp_path, changed(lambda c: None))
     draw(Scene("1.png", (64, 48), _SCENES[1].things, 3), tmp_path)
     (reason,) = jobs.build(_COCO).reasons.values()
-    assert reason.startswith(
-        "EXIF (orientation 3) turns the picture, and nothing says whether its boxes are of the turned"
-    )
+    assert reason.startswith("EXIF (orientation 3) turns the picture, and nothing says whether its boxes are of the")
     assert jobs.build(f"{_COCO} --boxes_seen stored").rejects == []
 
 
@@ -439,9 +437,7 @@ def test_images_without_objects_are_said(jobs: Jobs, tmp_path: Path, tool: str) 
 def test_annotations_that_are_not_called_as_their_images_stop_the_job(jobs: Jobs, tmp_path: Path, name: str) -> None:
     write_yolo(tmp_path / "in", {"train": _SCENES})
     (tmp_path / "in/labels/train/0.txt").rename(tmp_path / "in/labels/train" / name)
-    jobs.refuse(
-        "images --yolo in/data.yaml", f"no image belongs to 'labels/train/{name}'; call it…'labels/train/0.txt'"
-    )
+    jobs.refuse("images --yolo in/data.yaml", f"no image belongs to 'labels/train/{name}'; call it…labels/train/0.txt'")
 
 
 def test_boxes_of_yolo_in_pixels_stop_the_job(jobs: Jobs, tmp_path: Path) -> None:

@@ -231,9 +231,7 @@ def test_via_shapes_and_regions_without_a_class(jobs: Jobs) -> None:
         {"name": "polyline", "all_points_x": [1, 2], "all_points_y": [1, 2]},
         {"name": "point", "cx": 1, "cy": 1},
     ]
-    made = jobs.build(
-        f"{READ} --unread_objects drop", files=via_file(*({"shape_attributes": shape} for shape in shapes))
-    )
+    made = jobs.build(f"{READ} --unread_objects drop", files=via_file(*({"shape_attributes": one} for one in shapes)))
     found = sorted((name, area) for name, _, area in objects_of(made)["0"])
     assert found == [("object", 31.4), ("object", 50.0), ("object", 78.5)]
     assert "no annotation of via names a class: all objects are of the class 'object'" in made.notices

@@ -149,9 +149,7 @@ def test_it_reads_vocs_and_yolos(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_re_encoded_images_say_their_new_format_and_checksum(tmp_path: Path) -> None:
     file = detection.write_coco(tmp_path / "in", SCENES[:4])
-    directory = make(
-        "images", None, tmp_path / "out", "--coco", file, *FLAG, "--resize", "32x24", "--image_format=jpeg"
-    )
+    directory = make("images", None, tmp_path / "out", "--coco", file, *FLAG, "--resize=32x24", "--image_format=jpeg")
 
     for example in decoded(directory, "train").values():
         assert example["image/format"] == b"jpeg" == example["image/encoded"][6:10].replace(b"JFIF", b"jpeg")
@@ -190,9 +188,8 @@ def test_what_it_cannot_be(jobs: Jobs) -> None:
     file = detection.write_coco(jobs.folder / "in", SCENES[:6])
     said = "says what every feature is called; drop it or --rename"
     jobs.refuse(f"images --coco {file} --rename image=x", said, *FLAG)
-    content = detection.coco_of(
-        [detection.Scene(SCENES[0].name, SCENES[0].size, (detection.Thing("red", (1, 1, 9, 9)),))]
-    )
+    things = (detection.Thing("red", (1, 1, 9, 9)),)
+    content = detection.coco_of([detection.Scene(SCENES[0].name, SCENES[0].size, things)])
     file.write_text(json.dumps(content).replace('"red"', '"background"'))
     jobs.refuse(f"images --coco {file}", "a class is called 'background'", *FLAG)
 
