@@ -71,12 +71,12 @@ class ObjectOptions(Options):
     def check_has_objects(self, has_objects: bool, used: Collection[str]) -> None:
         """Check that these options are given with objects; annotations use those in `used`. Raises UserError."""
         for name in ("on_bad_box", "unread_objects", "boxes_seen", "feature_names"):
-            value, is_used, others = getattr(self, name), has_objects, ", or a column of a manifest"
+            value, is_used, manifest = getattr(self, name), has_objects, ["a manifest with a column of objects"]
             if name == "unread_objects":  # in a manifest, every object has a box
-                is_used, others = name in used, ""
+                is_used, manifest = name in used, []
             if not is_used and value not in ("reject", "", TFDS):
-                flags = alternatives(registry.source_flags("" if others else name)) or "add-ons"
-                raise UserError(f"--{name} {value} is about the objects that {flags} name{others}")
+                sources = alternatives([*registry.source_flags("" if manifest else name), *manifest])
+                raise UserError(f"--{name} {value} needs {sources or 'annotations, which no add-on here reads'}")
 
 
 def max_pixels_flag(**attributes: Any) -> Any:

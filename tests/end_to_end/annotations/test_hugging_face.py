@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import shardmill
+from shardmill.addons import registry
 from shardmill.data.example import decode_example
+from shardmill.errors import UserError
+from shardmill.transforms.options.image_options import ObjectOptions
 from tests.support.command import image
 from tests.support.detection import Scene, Thing, draw, mask_of, write_coco, write_masks
 from tests.support.jobs import Built, Jobs
@@ -99,9 +102,7 @@ def test_an_image_folder_is_what_datasets_reads(jobs: Jobs, tmp_path: Path, form
         numbers = range(10 * place, 10 * place + 6)
         files = {f"{split}/{n}.jpg": image(n) for n in numbers}
         files |= {f"{split}/m/{n}.png": encoded(values(n)) for n in numbers}
-        rows = [
-            {"file_name": f"{n}.jpg", "mask_file_name": f"m/{n}.png", "text": f"a text {n}", "age": n} for n in numbers
-        ]
+        rows = [{"file_name": f"{n}.jpg", "mask_file_name": f"m/{n}.png", "text": f"t {n}", "age": n} for n in numbers]
         jobs.write({**files, f"{split}/metadata.{form}": encode_rows(form, rows)})
     read = loaded("imagefolder", tmp_path, data_dir=str(tmp_path / "in"))
 
@@ -304,15 +305,18 @@ def test_an_id_without_a_name_is_a_new_class(jobs: Jobs, tmp_path: Path) -> None
     assert set(reasons.values()) == {"class '2' of an object is not in --labels_file"}
 
 
-def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_folder(tmp_path / "in", rows_of(lambda scene: {"bbox": [[1, 2, 3, 4]], "kind": [1]}))
     said = "'objects' has 'bbox', 'kind', and nothing says what each object is; expected 'category', 'categories'"
     jobs.refuse("images", said)
     write_folder(folder, rows_of(columns_of))
     jobs.refuse("images --verify none", "--verify none contradicts --manifest")
-    said = "--on_bad_box drop is about the objects that --coco, --voc, --yolo or --annotations name"
+    said = "--on_bad_box drop needs --coco, --voc, --yolo, --annotations or a manifest with a column of objects"
     files = {"metadata.jsonl": '{"file_name": "000.png", "objects": [1, 2]}\n'}
     jobs.refuse("images --on_bad_box drop", said, files=files)
+    monkeypatch.setattr(registry, "ADD_ONS", ())
+    with pytest.raises(UserError, match="--unread_objects drop needs annotations, which no add-on here reads"):
+        ObjectOptions(unread_objects="drop").check_has_objects(False, ())
 
 
 def test_numbers_called_objects_stay_a_column(jobs: Jobs, tmp_path: Path) -> None:
@@ -330,9 +334,8 @@ EMPTY: list[Any] = [None, {"bbox": None, "category": None}, {"bbox": [], "catego
 
 
 def test_bad_objects_of_parquet_are_rejects_with_their_reasons(jobs: Jobs, tmp_path: Path) -> None:
-    write_raw(
-        tmp_path / "in.parquet", [{"bbox": BOX, "category": [0]}, *EMPTY, *(value for value, _ in IN_PARQUET.values())]
-    )
+    bad = [value for value, _ in IN_PARQUET.values()]
+    write_raw(tmp_path / "in.parquet", [{"bbox": BOX, "category": [0]}, *EMPTY, *bad])
     made = jobs.build("parquet --input in.parquet", *MOST)
     assert [reject["line"] for reject in made.rejects] == [number + 2 + len(EMPTY) for number in range(len(IN_PARQUET))]
     for (_, reason), found in zip(IN_PARQUET.values(), made.reasons.values(), strict=True):

@@ -175,9 +175,7 @@ def test_every_file_is_used_excluded_or_clutter(jobs: Jobs, command: str) -> Non
 
 
 def test_files_without_suffix_are_left_out_by_their_folder(jobs: Jobs) -> None:
-    files = {
-        f"{part}/ant/{number}{end}": image(number) for number in (1, 2) for part, end in (("a", ".jpg"), ("b", ""))
-    }
+    files = {f"{part}/ant/{n}{end}": image(n) for n in (1, 2) for part, end in (("a", ".jpg"), ("b", ""))}
     jobs.refuse("images", "2 files without suffix, such as 'b/ant/1'…--exclude b", files=files)
     assert jobs.build("images --exclude b").splits == {"train": 2}
 
