@@ -454,12 +454,14 @@ class OddTexts(Finding):
             others = odd.present - sum(found.number for found in odd.remarks.values())
             most = 1 if odd.numbers >= MOST_NUMBERS * odd.present else MOST_NUMBERS  # these have better advice
             spelled = odd.remarks if others <= (1 - most) * odd.present else {}
+            drop = f"--drop {quote(name)} leaves the column out"
             for text, (count, (file, line)) in sorted(spelled.items()):
                 what, remedy = text.split("\n")
-                advice = f"; {remedy}" if flags.missing else ""
-                if others and advice:
-                    advice += f", if --missing or --types leaves out the {plural(others, 'other value')}"
-                yield f"{count:,} {what}{advice}; the first is {describe_place(file, line)}"
+                if not flags.missing:
+                    remedy = f"no flag converts them; --types {assign(name, 'bytes')} keeps the texts, and {drop}"
+                elif others:
+                    remedy += f", if --missing or --types leaves out the {plural(others, 'other value')}"
+                yield f"{count:,} {what}; {remedy}; the first is {describe_place(file, line)}"
             if dates := odd.describe_dates(name, rows, flags):
                 yield dates
                 continue
@@ -473,7 +475,6 @@ class OddTexts(Finding):
             elif odd.mixed:
                 file, line, value = odd.firsts["mixed"]
                 json = f"--json_columns {quote(name)} stores the JSON text of all" if flags.nesting else ""
-                drop = f"--drop {quote(name)} leaves the column out"
                 yield (
                     f"column {name!r} is stored as text: numbers and booleans become texts in"
                     f" {plural(odd.mixed, 'row')}, the first {value} ({describe_place(file, line)}); {json or drop}"

@@ -354,9 +354,8 @@ def _flags(booleans: pa.Array) -> Flags:
 
 def count_non_digits(codes: npt.NDArray[np.uint8]) -> int:
     """Count the bytes that are not decimal digits, in parts that fit the processor's cache: five times as fast."""
-    return sum(
-        int(np.count_nonzero(_flag_non_digits(codes[at : at + _CACHED]))) for at in range(0, len(codes), _CACHED)
-    )
+    parts = (codes[at : at + _CACHED] for at in range(0, len(codes), _CACHED))
+    return sum(int(np.count_nonzero(_flag_non_digits(part))) for part in parts)
 
 
 def _flag_non_digits(codes: npt.NDArray[np.uint8]) -> Flags:

@@ -297,6 +297,10 @@ CASES: list[tuple[Any, ...]] = [
             ("parquet", _table(Decimal(7), Decimal(-12))),
         )
     ),
+    *(
+        (command, data, "a decimal comma…no flag converts them", ["1,5", "22,25"], [0, 1])
+        for command, data in (("jsonl", _jsonl("1,5", "22,25")), ("parquet", _table("1,5", "22,25")))
+    ),
     ("jsonl", _jsonl(["1"], ["2"]), "its 2 values are numbers", [[1], [2]]),
     ("jsonl", _jsonl("a", 1), "numbers and booleans become texts…--json_columns x stores the", ['"a"', "1"]),
     ("jsonl", _jsonl({"a": 1}, {"a": 2}), NESTED, [1, 2], ['{"a":1}', '{"a":2}'], [0, 1]),
