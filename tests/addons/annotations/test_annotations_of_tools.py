@@ -79,7 +79,7 @@ def test_roboflow_s_folders_are_found(jobs: Jobs, tmp_path: Path) -> None:
 
     for change, sentence in {
         "test: ../test/images\n": f"there are no images in {folder}/test/images; take this line out",
-        "nc: 80\n": "nc is 80, and there are 3 names; correct one of the two",
+        "nc: 80\n": "nc is 80, and there are 3 names; correct one",
         "kpt_shape: 3\n": "kpt_shape is 3; expected the number of key points, and 2 or 3",
     }.items():
         file.write_text(text.replace("nc: 3\n", "") + change)
@@ -102,9 +102,7 @@ def test_key_points_are_no_corners(jobs: Jobs, tmp_path: Path, numbers: int) -> 
     if numbers == 3:
         lines = file.read_text()
         file.write_text(lines.replace("kpt_shape", "# kpt_shape"))
-        jobs.fail(
-            "images --name other", "line 1 looks like a box with key points; give their number as", "--yolo", file
-        )
+        jobs.fail("images --name other", "line 1 looks like a box with key points; give their number", "--yolo", file)
         file.write_text(lines)
     path.write_text("0 0.5 0.5 0.1 0.1 0.5 0.5\n")
     expected = f"line 1 has 6 numbers; expected 4 of a box, or {4 + 3 * numbers} with its key points"

@@ -186,9 +186,7 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(jobs: Jobs, tmp_path: Pat
 
     box, drop = "the box from left, top to right, bottom", "; --on_bad_box drop leaves the object out"
     made = jobs.build(_COCO)
-    assert any(
-        one.startswith("1 file of the annotations is missing: '1.png' was looked for in ") for one in made.notices
-    )
+    assert any(one.startswith("1 file of the annotations is missing: '1.png' was looked for") for one in made.notices)
     assert sorted(made.reasons.values()) == [
         "lies outside the images' folder; give --allow_outside if that is meant",
         "no such file",

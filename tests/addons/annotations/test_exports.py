@@ -219,7 +219,7 @@ def test_the_attribute_of_via_that_is_the_class(jobs: Jobs) -> None:
         made = jobs.build(f"{READ} --label_column {attribute} --overwrite")
         assert [found[0] for found in objects_of(made)["0"]] == [name]
     assert has_notice(made, "attribute caption of files of 1, attribute colour of 1")
-    jobs.refuse(f"{READ} --label_column size --name other", "the regions in")
+    jobs.refuse(f"{READ} --label_column size --name other", "regions in")
 
 
 def test_via_shapes_and_regions_without_a_class(jobs: Jobs) -> None:
@@ -322,9 +322,9 @@ def test_exports_that_other_flags_read(jobs: Jobs, tmp_path: Path, write: Write,
     ("given", "words"),
     [
         ("cityscapes=in", "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"),
-        ("camvid=in", "its masks give each pixel a class; give --input the folder of the images, --masks"),
+        ("camvid=in", "its masks give each pixel a class; give --input the folder of images, --masks"),
         ("tabular=in", "it holds a table, which `shardmill csv --input` reads"),
-        ("tf_detection_api=in", "it holds TFRecords, which `shardmill reshard --input` reads"),
+        ("tf_detection_api=in", "it holds TFRecords, for `shardmill reshard --input`"),
         ("cvta=in", "there is no format 'cvta'; did you mean cvat?"),
         ("roboflow_create_ml=in", "give --annotations createml=in"),
         ("celeba=in", "datumaro cannot read it as celeba: Failed to find dataset 'celeba'"),
@@ -333,10 +333,37 @@ def test_exports_that_other_flags_read(jobs: Jobs, tmp_path: Path, write: Write,
         ("in/none", "there is no such file or folder"),
         ("in/export.zip", "is an archive; unpack it, and give the folder"),
         ("via=in/none.json", "there is no such file or folder"),
+        *(
+            (f"{name}=in/cut.json", f"{name}=in/cut.json: it is not JSON: …: line 1 column 11…; expected {what}")
+            for name, what in (("createml", "a list of"), ("via", "an object of"), ("label_studio", "a list of tasks"))
+        ),
+        ("createml=in/number.json", "it holds 5; expected a list of images"),
+        ("via=in/list.json", "it holds [1]; expected an object of images"),
+        ("labelme=in/list.json", "it holds [1]; expected an object with 'shapes'"),
+        ("createml=in/list.json", "a value in it is of another kind: 'int' object"),
+        ("via=in/latin.json", "--annotations in/latin.json is not UTF-8 from byte 3 on"),
+        ("label_studio=in/deep.json", "depth limit exceeded"),
+        ("via=in/regions.json", "a value in it is of another kind"),
+        ("via=in/unnamed.csv", 'filename is ""; expected a text'),
+        ("labelme=in/mask.json", "a mask cannot be read: cannot identify image file"),
     ],
 )
 def test_what_is_not_read_is_answered(jobs: Jobs, given: str, words: str) -> None:
-    jobs.refuse(f"images --annotations {given}", words, files={"0.png": image(0, "PNG"), "x.txt": "a"})
+    named = {name: data for name, data in _FAULTY.items() if given.endswith(f"/{name}")}
+    jobs.refuse(f"images --annotations {given}", words, files={"0.png": image(0, "PNG"), "x.txt": "a"} | named)
+
+
+_MASK = {"label": "cat", "points": [[1, 1], [2, 2]], "shape_type": "mask", "mask": "aGVsbG8="}
+_FAULTY = {
+    "cut.json": b'[{"a": "b"',
+    "number.json": b"5",
+    "list.json": b"[1]",
+    "latin.json": b'{"\xe9": 1}',
+    "deep.json": b"[" * 100_000,
+    "regions.json": b'{"a": {"filename": "0.png", "regions": 5}}',
+    "unnamed.csv": b"name,region_shape_attributes\n0.png,{}\n",
+    "mask.json": json.dumps({"imagePath": "0.png", "shapes": [_MASK]}).encode(),
+}
 
 
 _MIN = {"x": 1, "y": 1, "width": 5, "height": 5, "rectanglelabels": ["cat"], "original_width": 64}

@@ -343,9 +343,7 @@ def test_examples_keep_their_splits(jobs: Jobs) -> None:
     assert sorted(row["n"] for row in built.table.rows) == [10 * n for n in range(100)]
     assert built.table.rows[0].keys() == {"n", "w"}
     assert built.splits == old.splits
-    jobs.refuse(
-        "reshard --input out/old --map_batches ten.py:ten", "ten.py:ten: examples are not in batches; give…--map"
-    )
+    jobs.refuse("reshard --input out/old --map_batches ten.py:ten", "ten: examples are not in batches; give…--map")
 
 
 AUGMENT = """
@@ -411,9 +409,7 @@ def test_images_are_augmented(pets: Jobs) -> None:
     built = pets.build(line)
     rows = [row for split in built.splits for row in built.examples(split)]
     assert len(rows) == 2 * (20 - 2 - 2)
-    assert built.reasons == {
-        f"{pet}/4.png": "aug.py line 13: augment raises ValueError: four" for pet in ("cat", "dog")
-    }
+    assert built.reasons == {f"{p}/4.png": "aug.py line 13: augment raises ValueError: four" for p in ("cat", "dog")}
     assert [notice for notice in built.notices if "--map" in notice] == [
         "--map aug.py:augment left out 2 of 18 records (first: cat/3.png)",
         "--map aug.py:augment made 32 rows of 16 records (first: cat/0.jpg)",

@@ -67,9 +67,7 @@ def test_the_counts_are_those_of_looking_at_all_two_by_two(rows: list[tuple[int,
 
     found = _counted(known)
 
-    near = [
-        (one, other) for one, other in permutations(known, 2) if one[1] != other[1] and _bits(one[0], other[0]) <= 4
-    ]
+    near = [(one, two) for one, two in permutations(known, 2) if one[1] != two[1] and _bits(one[0], two[0]) <= 4]
     assert found.number_of_pairs == len({frozenset((one[1], other[1])) for one, other in near})
     assert found.within_splits == Counter(one[3] for one in {one for one, other in near if one[3] == other[3]})
     expected = {(one, other[3]) for one, other in near if one[3] != other[3]}

@@ -191,9 +191,7 @@ def test_flags_without_an_effect_are_mistakes(jobs: Jobs, flags: str, sentence: 
 
 def test_a_table_among_the_images_is_read_by_the_flag_that_the_message_names(jobs: Jobs) -> None:
     table = TABLES["Severstal, at first"][0]
-    archive = zipped(
-        {**{name.removeprefix("images/"): of for name, of in PICTURES.items()}, "train.csv": table.encode()}
-    )
+    archive = zipped({**{key.removeprefix("images/"): of for key, of in PICTURES.items()}, "train.csv": table.encode()})
     jobs.write({**PICTURES, "train.csv": table, "../a.zip": archive})
     for root, path in (("in", "in/train.csv"), ("a.zip", "zip://a.zip/train.csv")):
         jobs.refuse(f"images --input {root}", f"give --run_lengths {path};")

@@ -118,9 +118,7 @@ def test_a_query_is_exported_read_and_cleaned_up(server: BigQuery, bucket: Googl
     assert shards(built.directory) == shards(expected.directory)
     assert built.manifest.input["pattern"] == f"bigquery {query}"
     assert built.manifest.configuration["format"] == "bigquery"
-    bodies = [
-        body["configuration"] for method, path, body in server.requests if (method, path[-4:]) == ("POST", "jobs")
-    ]
+    bodies = [body["configuration"] for verb, path, body in server.requests if (verb, path[-4:]) == ("POST", "jobs")]
     tried = [body for body in bodies if body.get("dryRun")]
     run, extracted = (body for body in bodies if not body.get("dryRun"))
     assert {(body["query"]["query"], body["query"]["useLegacySql"]) for body in (run, *tried)} == {(query, False)}

@@ -101,9 +101,7 @@ def test_a_secret_is_not_sent_to_other_machines_nor_written_to_a_recipe(jobs: Jo
     jobs.refuse(f"{words} --write_recipe r.yaml", "--write_recipe r.yaml: --url holds a password, and a recipe would")
     other = "--runner PortableRunner --job_endpoint embed --environment_type DOCKER"
     named = "sql --url sqlite:///shop.db --query 'SELECT paid FROM orders'"
-    jobs.refuse(
-        f"{named} {other}", "--url shop.db begins in the folder of this process, where workers of …DOCKER do not"
-    )
+    jobs.refuse(f"{named} {other}", "--url shop.db begins in the folder of this process, where workers of …DOCKER")
 
 
 def test_mistakes_before_anything_is_written(jobs: Jobs) -> None:
@@ -147,9 +145,7 @@ def test_each_night_builds(jobs: Jobs, run: Run, monkeypatch: pytest.MonkeyPatch
 
     recipe = Path("r.yaml").read_text().replace("$${SHOP}", "${SHOP}")
     Path("r.yaml").write_text(f"{recipe}environment: [SHOP]\nfingerprint: content\n")
-    assert (
-        "fingerprint metadata -> content; a query is read in every build" in run("rebuild", "r.yaml", "--dry_run").out
-    )
+    assert "fingerprint metadata -> content; a query is read in every" in run("rebuild", "r.yaml", "--dry_run").out
     Path("r.yaml").write_text(f"{recipe}environment: [SHOP]\nfreshness: {{warn_after: 26h}}\n")
     assert "freshness: the rows of a query have no time; leave the section out" in run("rebuild", "r.yaml").err
 

@@ -265,9 +265,7 @@ def test_texts_of_times_in_a_database_are_exact(jobs: Jobs) -> None:
     texts = moment_texts()
     with sqlite3.connect("t.db") as connection:
         connection.execute("CREATE TABLE t (id INTEGER, at TEXT, spoken TEXT)")
-        connection.executemany(
-            "INSERT INTO t VALUES (?, ?, ?)", [(n, text, "31.01.2024") for n, text in enumerate(texts)]
-        )
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(n, t, "31.01.2024") for n, t in enumerate(texts)])
     connection.close()
     flags = "--timestamp at=ms --timestamp 'spoken=s:%d.%m.%Y' --key id"
     built = jobs.build(f"sql --url sqlite:///t.db --query 'SELECT * FROM t' {flags}")

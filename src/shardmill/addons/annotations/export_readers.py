@@ -24,7 +24,7 @@ from shardmill.text import listed, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import RELATIVE, Object, is_finite_number
 from shardmill.transforms.inputs.folders import IMAGES
-from shardmill.transforms.inputs.listing import is_file, read_flag_text, report_unreadable_flag_file
+from shardmill.transforms.inputs.listing import is_file, read_flag_text
 from shardmill.transforms.stores import storage
 
 
@@ -82,7 +82,8 @@ def read_labelme(files: Sequence[str], export: Export, _: str) -> None:
     """Read LabelMe's JSON files, one for each image."""
     for path in files:
         with _rejecting_invalid(export, path, "LabelMe"):
-            export.images.append(_labelme_image(path, _parse_json(path), export))
+            content = _parse_json("", path, dict, "an object with 'shapes'")
+            export.images.append(_labelme_image(path, content, export))
 
 
 def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
@@ -94,7 +95,10 @@ def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
             objects.append(box_around(label, points))
         elif kind == "mask" and len(points) == 2:  # from its first pixel to its last
             (left, top), (right, bottom) = points
-            pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shape["mask"]))))
+            try:
+                pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shape["mask"]))))
+            except (OSError, SyntaxError) as error:  # of Pillow, for what is no image
+                raise ValueError(f"a mask cannot be read: {error}") from None
             objects.append(box_around(label, ((left, top), (right + 1, bottom + 1)), float(np.count_nonzero(pixels))))
         elif kind == "circle" and len(points) == 2:
             radius = math.dist(*points)
@@ -118,7 +122,7 @@ def _labelme_image(path: str, content: Any, export: Export) -> ExportedImage:
 def read_createml(files: Sequence[str], export: Export, _: str) -> None:
     """Read CreateML's JSON files, as Apple defines them: x and y of a box are its centre."""
     for path in files:
-        content = _parse_json(path)
+        content = _parse_json("createml", path, list | dict, "a list of images")
         for position, item in enumerate(content if isinstance(content, list) else [content], 1):
             with _rejecting_invalid(export, path, "CreateML", position):
                 name = _text(item.get("image") or item.get("imagefilename"), "image")
@@ -140,9 +144,7 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
     names = Counter(name for _, entry in entries for region in _regions(entry) for name in _attributes(region))
     attribute = attribute or _class_attribute(names, files[0])
     if names and attribute not in names:
-        raise UserError(
-            f"--label_column {attribute}: the regions in {files[0]} have the attributes {', '.join(sorted(names))}"
-        )
+        raise UserError(f"--label_column {attribute}: regions in {files[0]} have attributes {', '.join(sorted(names))}")
     export.ignored.update({f"attribute {name}": count for name, count in names.items() if name != attribute})
     for position, (path, entry) in enumerate(entries, 1):
         with _rejecting_invalid(export, path, "VIA", position):
@@ -162,20 +164,20 @@ def read_via(files: Sequence[str], export: Export, attribute: str) -> None:
 def _via_entries(path: str) -> list[dict[str, Any]]:
     if path.lower().endswith(".csv"):
         return _via_rows(path)
-    content = _parse_json(path)
-    if isinstance(content, dict) and "_via_img_metadata" in content:
-        content = content["_via_img_metadata"]
-    elif isinstance(content, dict) and isinstance(content.get("metadata"), dict) and "file" in content:
+    content = _parse_json("via", path, dict, "an object of images")
+    if isinstance(content.get("metadata"), dict) and "file" in content and "_via_img_metadata" not in content:
         raise UserError(f"--annotations via={path} is a project of VIA 3; open it there and export COCO for --coco")
-    if not isinstance(content, dict):
-        raise UserError(f"--annotations via={path} is no export of VIA: expected an object of images")
-    return [entry if isinstance(entry, dict) else {} for entry in content.values()]
+    images = content.get("_via_img_metadata", content)
+    entries = images.values() if isinstance(images, dict) else [images]
+    return [entry if isinstance(entry, dict) else {} for entry in entries]
 
 
 def _via_rows(path: str) -> list[dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
-    for row in csv.DictReader(io.StringIO(read_flag_text("--annotations", path).removeprefix("#"))):
-        entry = entries.setdefault(row["filename"], {"filename": row["filename"], "regions": []})
+    header, *rows = _read_csv("--annotations", path)
+    for row in (dict(zip([header[0].removeprefix("#"), *header[1:]], cells, strict=False)) for cells in rows):
+        name = row.get("filename", "")
+        entry = entries.setdefault(name, {"filename": name, "regions": []})
         try:
             entry["file_attributes"] = orjson.loads(row.get("file_attributes") or "{}")
             shape = orjson.loads(row["region_shape_attributes"] or "{}")
@@ -189,7 +191,7 @@ def _via_rows(path: str) -> list[dict[str, Any]]:
 
 def _regions(entry: Mapping[str, Any]) -> list[Any]:
     regions = entry.get("regions") or []
-    return list(regions.values()) if isinstance(regions, dict) else list(regions)
+    return list(regions.values()) if isinstance(regions, dict) else regions if isinstance(regions, list) else [regions]
 
 
 def _attributes(region: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,12 +243,10 @@ _STUDIO_FACTS = ("choices", "datetime", "number", "pairwise", "ranker", "rating"
 def read_label_studio(files: Sequence[str], export: Export, _: str) -> None:
     """Read Label Studio's JSON: boxes in percent of the image, and choices, which are classes of the whole image."""
     for path in files:
-        content = _parse_json(path)
-        if not isinstance(content, list) or not all(isinstance(task, dict) and "data" in task for task in content):
-            raise UserError(
-                f"--annotations label_studio={path} is no list of tasks with 'data'; export JSON, not JSON-MIN, or"
-                " COCO for --coco"
-            )
+        expected = "a list of tasks with 'data'; export JSON, not JSON-MIN, or COCO for --coco"
+        content = _parse_json("label_studio", path, list, expected)
+        if not all(isinstance(task, dict) and "data" in task for task in content):
+            raise UserError(f"--annotations label_studio={path}: expected {expected}")
         for position, task in enumerate(content, 1):
             with _rejecting_invalid(export, path, "Label Studio", position):
                 if (image := _studio_image(path, task, export)) is not None:
@@ -285,18 +285,16 @@ def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> Exporte
         names = value.get(kind) or [None]
         if len(names) > 1:
             raise ValueError(f"an object in {name} is of {len(names)} classes: {listed(names, 3)}")
-        objects.append(_studio_object(kind.removesuffix("labels"), value, names[0], size, export))
+        objects.append(_studio_box(kind.removesuffix("labels"), value, names[0], size, export))
     return ExportedImage(name, path, objects, size, tuple(labels), boxless=tuple(boxless))
 
 
-def _studio_object(
-    kind: str, value: Mapping[str, Any], label: str | None, size: tuple[int, int], export: Export
-) -> Object:
-    """Return an object of Label Studio's; a rectangle is turned about its upper left corner."""
+def _studio_box(kind: str, value: Mapping[str, Any], name: str | None, size: tuple[int, int], export: Export) -> Object:
+    """Return an object of Label Studio's of the class `name`; a rectangle is turned about its upper left corner."""
     across, down = size[0] / 100, size[1] / 100
     if kind == "polygon":
         export.ignored[kind] += 1
-        return polygon_around(label, [(x * across, y * down) for x, y in _pairs(value["points"])])
+        return polygon_around(name, [(x * across, y * down) for x, y in _pairs(value["points"])])
     x, y = _numbers(value, "x", "y")
     x, y = x * across, y * down
     angle = math.radians(float(value.get("rotation") or 0.0))
@@ -304,15 +302,15 @@ def _studio_object(
     if kind == "ellipse":
         export.ignored[kind] += 1
         rx, ry = _numbers(value, "radiusX", "radiusY")
-        return _ellipse(label, (x, y), rx * across, ry * down, angle)
+        return _ellipse(name, (x, y), rx * across, ry * down, angle)
     width, height = _numbers(value, "width", "height")
     width, height = width * across, height * down
     if not angle:
-        return _box_of(label, x, y, width, height)
+        return _box_of(name, x, y, width, height)
     cos, sin = math.cos(angle), math.sin(angle)
     corners = [(right, lower) for right in (0.0, width) for lower in (0.0, height)]
     turned = [(x + right * cos - lower * sin, y + right * sin + lower * cos) for right, lower in corners]
-    return box_around(label, turned, width * height)
+    return box_around(name, turned, width * height)
 
 
 def _studio_name(data: Mapping[str, Any]) -> str:
@@ -360,10 +358,8 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
     beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
     names = read_class_names("--boxes_csv", filter(is_file, beside))
     for path in files:
-        text = read_flag_text("--boxes_csv", path)
-        delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
-        rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
-        (header, *records), first = rows or [[]], 2
+        rows = [[cell.strip() for cell in row] for row in _read_csv("--boxes_csv", path, ",;\t")]
+        (header, *records), first = rows, 2
         if IMAGES.accepts(f"/{header[0]}" if header else ""):
             if len(header) not in (6, 8) or not all(re.fullmatch(r"(\d+(\.\d*)?)?", cell) for cell in header[1:5]):
                 raise UserError(
@@ -404,7 +400,7 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
 
 def read_class_names(flag: str, paths: Iterable[str]) -> dict[str, str]:
     """Return the names of Open Images' classes for their ids, such as /m/01yrx, from files with both in each line."""
-    rows = (row for path in sorted(paths) for row in csv.reader(io.StringIO(read_flag_text(flag, path))))
+    rows = (row for path in sorted(paths) for row in _read_csv(flag, path))
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
@@ -421,11 +417,9 @@ def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dic
         expected = {"file": "filename", "label": "class (or --label_column)"}
         words = [expected[what] for what in lacking] + ([] if shape else ["xmin, ymin, xmax, ymax, or bbox"])
         raise UserError(f"--boxes_csv {path}: expected the columns {', '.join(words)}; it has {', '.join(header)}")
-    others = {what for other in _SHAPES for what in other} - {*shape}
+    rest = {what for other in _SHAPES for what in other} - {*shape}
     used = {known[what] for what in shape}
-    return {
-        what: column for what, column in known.items() if what not in others and (what in shape or column not in used)
-    }, shape
+    return {key: name for key, name in known.items() if key not in rest and (key in shape or name not in used)}, shape
 
 
 def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tuple[str, ...]) -> Sequence[float]:
@@ -480,12 +474,24 @@ def _ellipse(label: str | None, centre: tuple[float, float], rx: float, ry: floa
     return box_around(label, corners, math.pi * rx * ry)
 
 
-def _parse_json(path: str) -> Any:
-    with report_unreadable_flag_file("--annotations", path):
-        try:
-            return orjson.loads(storage.read_bytes(path).removeprefix(b"\xef\xbb\xbf"))
-        except ValueError as error:
-            raise ValueError(f"it is not JSON: {error}") from None
+def _parse_json(format_: str, path: str, kind: Any, expected: str) -> Any:
+    """Return the value in a file of JSON; raise a UserError if it is not of this kind, with the flag of a format."""
+    text = read_flag_text("--annotations", path)
+    try:
+        if isinstance(content := orjson.loads(text), kind):
+            return content
+        problem = f"it holds {preview_value(content)}"
+    except ValueError as error:
+        problem = f"it is not JSON: {error}"
+    raise UserError(f"{format_ and f'--annotations {format_}={path}: '}{problem}; expected {expected}")
+
+
+def _read_csv(flag: str, path: str, delimiters: str = ",") -> list[list[str]]:
+    """Return the rows of a CSV file, at least one, without those of empty lines; raise a UserError if it is no text."""
+    text = read_flag_text(flag, path)
+    delimiter = max(delimiters, key=text.partition("\n")[0].count)
+    csv.field_size_limit(1 << 30)  # characters of a cell: polygons of VIA may have many corners
+    return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row] or [[""]]
 
 
 @contextmanager
@@ -494,8 +500,9 @@ def _rejecting_invalid(export: Export, path: str, tool: str, position: int | Non
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        export.rejects.append(Reject(path, position, "index", f"no annotation of {tool}'s: {reason}"))
+        odd = "" if isinstance(error, ValueError) else "a value in it is of another kind: "
+        words = "it has no " if isinstance(error, KeyError) else odd
+        export.rejects.append(Reject(path, position, "index", f"no annotation of {tool}'s: {words}{error}"))
 
 
 def _numbers(values: Mapping[str, Any], *names: str) -> Iterator[float]:

@@ -271,9 +271,7 @@ _OWN = {
 # datumaro takes the centre of CreateML's boxes for their corner; of KITTI's two kinds it skips one
 _REPLACED = {"roboflow_create_ml": "createml", "kitti": "kitti_detection"}
 _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subset_dirs"))
-_PIXELS = (
-    "its masks give each pixel a class; give --input the folder of the images, --masks the folder of the masks, and"
-)
+_PIXELS = "its masks give each pixel a class; give --input the folder of images, --masks the folder of masks, and"
 _NO_FILES = "it holds images that are not files of their own; write each to a file"
 # Formats without annotated image files, with what to do instead
 _ELSEWHERE = {
@@ -286,9 +284,7 @@ _ELSEWHERE = {
         f"{_PIXELS} --mask_pattern if names differ",
     ),
     "cityscapes": f"{_PIXELS} --mask_pattern '{{stem}}_leftImg8bit={{stem}}_gtFine_labelIds'",
-    **dict.fromkeys(
-        ("tf_detection_api", "roboflow_tfrecord"), "it holds TFRecords, which `shardmill reshard --input` reads"
-    ),
+    **dict.fromkeys(("tf_detection_api", "roboflow_tfrecord"), "it holds TFRecords, for `shardmill reshard --input`"),
     "mnist": "it holds idx files, which `shardmill arrays --stacked --input` reads",
     **dict.fromkeys(("cifar", "mnist_csv"), _NO_FILES),
     "tabular": "it holds a table, which `shardmill csv --input` reads",

@@ -62,7 +62,7 @@ class VocSource(inputs.AnnotationFileSource):
         by_folder, odd = _find_split_folders(annotations, folder) if self.uses_image_sets and not sets else ({}, "")
         if odd:
             yield f"{odd}: all images are of one split"
-        yield from self._image_set_notices(_list_names(files, where), where, sets, bool(by_folder))
+        yield from self._list_notices(_list_names(files, where), where, sets, bool(by_folder))
         named: dict[str, list[str]] = {}
         for name, listed in sets.items():
             for stem in dict.fromkeys(listed):
@@ -123,9 +123,7 @@ class VocSource(inputs.AnnotationFileSource):
         used = names if self.uses_image_sets else []
         return folder, {name: storage.join(self.root, f"{folder}/{name}.txt") for name in used}
 
-    def _image_set_notices(
-        self, lists: list[str], where: str, sets: Collection[str], has_split_folders: bool
-    ) -> Iterator[str]:
+    def _list_notices(self, lists: list[str], where: str, sets: Collection[str], has_folders: bool) -> Iterator[str]:
         """Yield notices about lists that are not used as splits, except lists of single classes such as cat_train."""
         if lists and not self.uses_image_sets:
             yield f"the lists in {where} are left aside, for --splits says the splits"
@@ -134,7 +132,7 @@ class VocSource(inputs.AnnotationFileSource):
         unused = [name for name in lists if name not in used and not _CLASS_LIST.fullmatch(name)]
         if unused:
             shown = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
-            outcome = "they are left out" if sets or has_split_folders else "all images are of one split"
+            outcome = "they are left out" if sets or has_folders else "all images are of one split"
             yield f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {outcome}"
 
 

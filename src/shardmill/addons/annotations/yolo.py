@@ -50,9 +50,7 @@ def read_data_yaml(path: str) -> DataYaml:
     spelled = yaml.load(data, yaml.BaseLoader).get("names")
     names = _parse_names(spelled, path)
     if (number := content.get("nc", len(names))) != len(names):
-        raise UserError(
-            f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; correct one of the two"
-        )
+        raise UserError(f"--yolo {path}: nc is {preview_value(number)}, and there are {len(names)} names; correct one")
     points = _parse_points(content.get("kpt_shape"), path)
     return DataYaml(names, isinstance(spelled, dict), splits, str(content.get("path") or ""), points)
 
@@ -77,9 +75,8 @@ def _parse_points(value: Any, path: str) -> int | None:
     if value is None:
         return None
     if not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each >= 0 for each in value)):
-        raise UserError(
-            f"--yolo {path}: kpt_shape is {preview_value(value)}; expected the number of key points, and 2 or 3"
-        )
+        expected = "expected the number of key points, and 2 or 3"
+        raise UserError(f"--yolo {path}: kpt_shape is {preview_value(value)}; {expected}")
     return int(value[0] * value[1])
 
 
@@ -285,6 +282,5 @@ def _parse_object(words: list[str], number: int, names: tuple[str, ...], points:
     if points or len(numbers) < 6 or len(numbers) % 2:
         other = f"{4 + points} with its key points" if points else "the corners of a polygon"
         raise ValueError(f"line {number} has {len(numbers)} numbers; expected 4 of a box, or {other}")
-    return inputs.Object(
-        names[index], min(numbers[1::2]), min(numbers[::2]), max(numbers[1::2]), max(numbers[::2]), number
-    )
+    xs, ys = numbers[::2], numbers[1::2]
+    return inputs.Object(names[index], min(ys), min(xs), max(ys), max(xs), number)

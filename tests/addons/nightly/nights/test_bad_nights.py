@@ -97,9 +97,7 @@ NIGHTS = {
     "40 % of the rows": Night(lambda: write(rows(240)), 3, "examples_under: there are 240 examples, 600 in 1.0.0"),
     "no rows": Night(lambda: write([]), 2, "events.yaml line 4: --input in has no rows"),
     "no files": Night(lambda: Path("in/a.csv").unlink(), 2, "events.yaml line 4: no CSV files in --input in"),
-    "all rejected": Night(
-        lambda: write([[*line[:3], '"x"y'] for line in rows()]), 1, "600 of 600 records were rejected"
-    ),
+    "all rejected": Night(lambda: write([[*one[:3], '"x"y'] for one in rows()]), 1, "600 of 600 records were rejected"),
     "amounts times 100": Night(
         lambda: write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()]),
         3,
