@@ -186,8 +186,7 @@ def test_images_that_two_tables_annotate_are_rejected(jobs: Jobs) -> None:
     header = "filename,class,xmin,ymin,xmax,ymax\n"
     row = "{}.jpg,cat,2,2,9,9\n"
     files = {f"{name}.csv": header + row.format(name) + row.format("c") for name in "ab"}
-    made = jobs.build(
-        "images --boxes_csv in --max_reject_fraction 1", files=files | pictures("", *(f"{n}.jpg" for n in "abc"))
-    )
+    line = "images --boxes_csv in --annotations boxes_csv=in --max_reject_fraction 1"  # one request, by two flags
+    made = jobs.build(line, files=files | pictures("", *(f"{n}.jpg" for n in "abc")))
     assert sorted(one["filename"] for one in made.examples()) == [b"a.jpg", b"b.jpg"]
     assert {reject["reason"] for reject in made.rejects} == {"it is annotated 2 times: in in/a.csv and in in/b.csv"}

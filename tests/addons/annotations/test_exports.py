@@ -393,7 +393,7 @@ def test_a_file_of_coco_has_a_flag_of_its_own(jobs: Jobs) -> None:
     coco = {"images": images, "annotations": boxes, "categories": categories}
     line = "images --annotations in/a.json"
     jobs.refuse(line, "for example --", files={"0.png": image(0, "PNG"), "a.json": json.dumps(coco)})
-    jobs.build(f"images {jobs.run(line).err.partition('for example ')[2]}")
+    jobs.build(f"images --annotations coco=in/a.json {jobs.run(line).err.partition('for example ')[2]}")
 
 
 def test_ambiguous_exports_stop(jobs: Jobs, tmp_path: Path, expected: Found) -> None:

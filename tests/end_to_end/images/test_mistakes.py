@@ -126,6 +126,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
     (
         {},
         {
+            "images --boxes_csv a --annotations boxes_csv=b": "--annotations and --boxes_csv both say what is in the",
             "images --coco a.json --voc b": "--coco and --voc both say what is in the images; give one",
             "images --coco a.json --manifest b.csv": "--manifest b.csv and --coco a.json both list the images",
             "images --coco train=a.json --coco b.json": "some files have a split and others not",

@@ -77,13 +77,16 @@ class AnnotationFileOptions(AnnotationOptions):
 
     @property
     def _given(self) -> dict[str, str]:
+        name, path = self.annotations or ("", "")
         values = {
             "coco": " --coco ".join("=".join(filter(None, pair)) for pair in self.coco),
             "voc": self.voc,
             "yolo": self.yolo,
-            "annotations": "=".join(filter(None, self.annotations or ())),
+            "annotations": "=".join(filter(None, (name, path))),
             "boxes_csv": self.boxes_csv,
         }
+        if path and values.get(name) == path:  # one request, by two flags
+            del values["annotations"]
         return {name: value for name, value in values.items() if value}
 
     @property
