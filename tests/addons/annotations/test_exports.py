@@ -322,7 +322,7 @@ def test_exports_that_other_flags_read(jobs: Jobs, tmp_path: Path, write: Write,
     ("given", "words"),
     [
         ("cityscapes=in", "--mask_pattern '{stem}_leftImg8bit={stem}_gtFine_labelIds'"),
-        ("camvid=in", "its masks give each pixel a class; give --input the folder of images, --masks"),
+        ("camvid=in", "its masks give each pixel a class; give --input the folder of the images, --masks"),
         ("tabular=in", "it holds a table, which `shardmill csv --input` reads"),
         ("tf_detection_api=in", "it holds TFRecords, for `shardmill reshard --input`"),
         ("cvta=in", "there is no format 'cvta'; did you mean cvat?"),

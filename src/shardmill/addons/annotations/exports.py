@@ -271,7 +271,7 @@ _OWN = {
 # datumaro takes the centre of CreateML's boxes for their corner; of KITTI's two kinds it skips one
 _REPLACED = {"roboflow_create_ml": "createml", "kitti": "kitti_detection"}
 _FOLDERS = frozenset(("image_dir", "image_zip", "imagenet", "imagenet_with_subset_dirs"))
-_PIXELS = "its masks give each pixel a class; give --input the folder of images, --masks the folder of masks, and"
+_PIXELS = "its masks give each pixel a class; give --input the folder of the images, --masks the folder of masks, and"
 _NO_FILES = "it holds images that are not files of their own; write each to a file"
 # Formats without annotated image files, with what to do instead
 _ELSEWHERE = {
