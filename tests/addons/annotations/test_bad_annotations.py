@@ -340,18 +340,21 @@ def test_mistakes_of_voc_s_files(jobs: Jobs, tmp_path: Path) -> None:
         "0": "<annotation>",
         "1": voc_of(_SCENES[1]).replace("<xmin>5</xmin>", "<xmin>left</xmin>"),
         "2": voc_of(_SCENES[2]).replace("<name>red</name>", ""),
+        "odd": '<?xml version="1.0" encoding="klingon"?><annotation/>',
         "gone": voc_of(_SCENES[0]),
     }
     jobs.write({f"../voc/Annotations/{name}.xml": text for name, text in notes.items()} | {"../empty/": b""})
-    draw(Scene("alone.png"), source / "JPEGImages")
+    for name in ("alone.png", "odd.png"):
+        draw(Scene(name), source / "JPEGImages")
     with open(source / "ImageSets/Main/train.txt", "a") as file:
-        file.write("gone\nnowhere\n")
+        file.write("gone\nnowhere\nodd\n")
     made = jobs.build(_VOC)
     assert sorted(reject["reason"] for reject in made.rejects) == [
         "ImageSets/Main/train.txt names 'nowhere', which has no annotation",
         "no annotation of VOC's: bndbox/xmin is 'left'; expected a number",
         "no annotation of VOC's: no element found: line 1, column 12",
         "no annotation of VOC's: object 1 has no name",
+        "no annotation of VOC's: unknown encoding: klingon",
         "there is no image gone.jpg, or of another format, to it",
     ]
     assert "passed over 1 image without an annotation, such as 'JPEGImages/alone.png'" in made.notices

@@ -543,7 +543,7 @@ def _stage_cvat(
                     unread.setdefault(current, []).append(element.tag)
                 elif element.tag in _CVAT_SHAPES:
                     expected[_CVAT_SHAPES[element.tag]] += 1
-        except (ElementTree.ParseError, OSError) as error:
+        except (ElementTree.ParseError, LookupError, OSError, ValueError) as error:
             raise UserError(f"--annotations cvat={file} is no XML: {error}") from None
         if not is_export:
             continue

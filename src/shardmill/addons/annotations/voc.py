@@ -102,7 +102,7 @@ class VocSource(inputs.AnnotationFileSource):
             width, height = (int(_parse_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
             items = tree.findall("object")
             objects = [_parse_object(item, number) for number, item in enumerate(items, 1)]
-        except (ElementTree.ParseError, OverflowError, ValueError) as error:
+        except (ElementTree.ParseError, LookupError, OverflowError, ValueError) as error:
             return Reject(annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
         ignored = [what for item in items for what in _find_ignored_tags(item)]
