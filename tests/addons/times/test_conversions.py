@@ -153,6 +153,11 @@ def test_numbers_since_1970_and_dates_that_are_numbers(command: str, jobs: Jobs)
     assert sorted(counts)[0] == 20240131000
 
 
+def test_seconds_with_a_decimal_comma(jobs: Jobs) -> None:
+    built = jobs.build("csv --delimiter ; --decimal , --timestamp t=ms:%s", files={"a.csv": "t;x\n1,5;1\n2,25;2\n"})
+    assert sorted(built.table.column("t")) == [1500, 2250]
+
+
 def test_lists_of_times_are_refused(jobs: Jobs) -> None:
     said = "--timestamp t=s: the column holds lists of bytes; expected one date,"
     jobs.refuse("jsonl --timestamp t=s", said, files={"a.jsonl": '{"t": ["2024-01-01"]}\n{"t": []}\n'})

@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,7 @@ def test_the_whole_object_and_each_range_once(size: int) -> None:
         while data := file.read(size):
             read.append(data)
     assert b"".join(read) == CONTENT
+    assert [len(part) for part in iter(partial(opened(Object(), RANGE + 1).read, RANGE), b"")] == [RANGE, 1]
     assert sum(length for _, length in source.asked) == len(CONTENT)
     assert len({offset for offset, _ in source.asked}) == len(source.asked)
 
