@@ -133,7 +133,7 @@ MOST_NAMED_FLAGS = 8  # of transform in messages of the reader and of runners, o
 MOST_MODULES = 16  # in a room
 MOST_SMALL = 10  # modules of fewer than 60 lines, without `__init__.py`
 MOST_LOADED = 134  # modules of the package, by a job over a table of three rows; it only falls
-MOST_LINES = 76_546  # it only falls
+MOST_LINES = 76527  # it only falls
 
 
 def name_of(path: Path) -> str:

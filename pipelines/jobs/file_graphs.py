@@ -23,7 +23,7 @@ from shardmill.text import plural
 from shardmill.transforms.files.encoding import FileEncoder
 from shardmill.transforms.files.plan import AssignStrata, GroupByContent, KeepOrder, PlanShards
 from shardmill.transforms.files.references import LABELS, PlanOptions, resolve_files
-from shardmill.transforms.files.shards import FileShards, PackedBatch, PreviousVersion
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.findings import merged
 from shardmill.transforms.inputs.findings import IndexedFiles
 from shardmill.transforms.inputs.sources import ListFiles, ReadManifest
@@ -177,11 +177,13 @@ class Files(skeleton.Skeleton):
             source = layout | "Encoder" >> beam.Map(
                 lambda layout, make, shards: replace(shards, encoder=make(layout)), self.make_encoder, source
             )
-        pack = beam.MapTuple(lambda shard, batch: (shard, PackedBatch(RecordBatchCoder().encode(batch))))
+        # Encoded, because Beam decodes what it gathers for a shard, and holds it
+        coder = RecordBatchCoder.from_type_hint(pa.RecordBatch, None)
+        pack = beam.MapTuple(lambda shard, batch: (shard, coder.encode(batch)))
         how = {"analysis": config.analysis, "encoding_lock_share": DECODING_LOCK_SHARE if config.is_decoding else 0.0}
         return replace(
             cut,
-            parts=cut.parts | "Pack" >> pack.with_output_types(tuple[ShardKey, PackedBatch]),
+            parts=cut.parts | "Pack" >> pack.with_output_types(tuple[ShardKey, bytes]),
             how={"source": source, "threads": config.read_threads, **how},
             sides=[AsSingleton(found.summary)],
             index_options=None if reuse is None else reuse.index_options,

@@ -43,7 +43,7 @@ from shardmill.transforms.publishing.publication import read_templates
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import check_url, object_store
 from shardmill.transforms.stores.protocol import StoredFile, file_error, limit_timeouts, os_error_text
-from shardmill.transforms.stores.storage import hold_shared, run_concurrently
+from shardmill.transforms.stores.storage import run_concurrently
 from shardmill.transforms.workers.elements import keep_on_disk
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ def _opened_workers(config: JobConfig, options: PipelineOptions) -> Iterator[Non
         return
     modules = ["shardmill.transforms.files.shards", "shardmill.transforms.records.staging"]
     modules += [] if config.stream is None else [config.stream.offloaded]
-    with hold_shared("kept_on_disk", keep_on_disk), open_workers(config.workers, modules):
+    with keep_on_disk(), open_workers(config.workers, modules):
         yield
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -485,7 +486,7 @@ def _run_with_progress(
             failure.append(error)
 
     # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
-    thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
+    thread = threading.Thread(target=copy_context().run, args=[work], name="shardmill-run", daemon=True)
     with shown or nullcontext():
         try:
             thread.start()

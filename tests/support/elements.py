@@ -1,4 +1,4 @@
-"""What travels between the steps of a job that runs in this process, once coded, as it does on a cluster."""
+"""The encoded elements between the steps of a job in this process, each in full, as a cluster sends them."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def sizes_of_elements() -> Iterator[Sizes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DataOutputOperation, "process", measuring)
-        patch.setattr(job, "keep_on_disk", nullcontext)
+        patch.setattr(job, "keep_on_disk", nullcontext)  # which leaves the places of batches alone
         yield sizes
 
 

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +17,7 @@ from shardmill.transforms.shards import sources
 from shardmill.transforms.shards.balance import hash_strings
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.storage import raise_if_store_failed
-from shardmill.transforms.workers.elements import RecordBatchCoder, load
+from shardmill.transforms.workers.elements import RecordBatchCoder
 from shardmill.transforms.workers.resources import memory_budget, null_columns
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
@@ -182,8 +180,7 @@ def split_into_tasks(
             last = _Read(shard, offset, offset + length, [])
         reads += added
         size += row_bytes
-    if start < len(batch):
-        yield batch.slice(start), stored.slice(start)
+    yield batch.slice(start), stored.slice(start)
 
 
 def size_bytes(task: Task) -> int:
@@ -207,11 +204,9 @@ def read_stored(previous: PreviousVersion, stored: pa.RecordBatch) -> tuple[list
 
     Return each file as stored, None if it must be read, and the number of missing or damaged records.
     """
-    known: list[StoredFile | None] = [None] * len(stored)
+    reasons = stored["reason"].to_pylist()
+    known = [None if reason is None else StoredFile(reason=reason) for reason in reasons]
     values = list(zip(*(stored[name].to_pylist() for name in ("value_offset", "value_length", "seen")), strict=True))
-    for row, reason in enumerate(stored["reason"].to_pylist()):
-        if reason is not None:
-            known[row] = StoredFile(reason=reason)
     damaged = 0
     for read in _plan_reads(stored):
         shard = storage.join(previous.directory, previous.index.pieces[read.shard].shard)
@@ -249,27 +244,6 @@ def _read_range(path: str, offset: int, length: int) -> bytes:
         return b""
 
 
-@dataclass(frozen=True, slots=True)
-class PackedBatch:
-    """A batch of references that is held until all of its shard are there, as its coder has it: often only a place."""
-
-    encoded: bytes
-
-    def __reduce__(self) -> Any:  # for worker processes, which do not have the launcher's disk
-        return PackedBatch, (load(self.encoded),)
-
-
-class _PackedCoder(beam.coders.Coder):
-    def encode(self, value: PackedBatch) -> bytes:
-        return value.encoded
-
-    def decode(self, encoded: bytes) -> PackedBatch:
-        return PackedBatch(encoded)
-
-
-beam.coders.registry.register_coder(PackedBatch, _PackedCoder)
-
-
 @dataclass(frozen=True)
 class FileShards:
     """A ShardSource over planned files; it copies the records of files that a previous version stored."""
@@ -281,9 +255,9 @@ class FileShards:
     writes_index: bool = True  # True to index the files for the next build
     previous: PreviousVersion | None = None  # previous version; None to read all files
 
-    def plan(self, parts: Iterable[PackedBatch]) -> tuple[int, Iterable[Task]]:
-        """Return the number of files of a shard, and its tasks in key order."""
-        batch = self.encoder.prepare(sort_by_key(RecordBatchCoder().decode(part.encoded) for part in parts))
+    def plan(self, parts: Iterable[bytes]) -> tuple[int, Iterable[Task]]:
+        """Return the number of files of a shard, given encoded batches, and its tasks in key order."""
+        batch = self.encoder.prepare(sort_by_key(map(RecordBatchCoder().decode, parts)))
         if self.previous is None:
             stored = make_empty_stored(len(batch))
         else:

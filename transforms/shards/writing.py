@@ -32,7 +32,7 @@ from shardmill.transforms.statistics.files import LocatedStats, SplitStats
 from shardmill.transforms.stores import local, storage
 from shardmill.transforms.stores.clients import prepare_clients
 from shardmill.transforms.stores.patience import call_with_retries
-from shardmill.transforms.workers.elements import in_global_window
+from shardmill.transforms.workers.elements import in_global_window, load
 from shardmill.transforms.workers.rejects import RejectsWriter
 from shardmill.transforms.workers.resources import core_count
 
@@ -155,7 +155,8 @@ class _WriteShardFn(ThreadedFlatMap):
     def choose(self, side: tuple[Any, ...]) -> tuple[Callable[..., list[Any]], float]:
         """Write whole shards in worker processes if there are enough; else threads of this process share each shard."""
         shards = sum(division.parts for division in side[0].values())
-        if 0 < _SHARDS_A_WORKER * count_usable_workers(self.threads.lock_share) <= shards:
+        self._is_elsewhere = 0 < _SHARDS_A_WORKER * count_usable_workers(self.threads.lock_share) <= shards
+        if self._is_elsewhere:
             return partial(call_with_retries, self._writer.write), self.threads.lock_share
         return self._write_here, 0.0
 
@@ -164,9 +165,10 @@ class _WriteShardFn(ThreadedFlatMap):
             return call_with_retries(self._here.write, *arguments)
 
     def process(self, element: tuple[ShardKey, Iterable[Any]], *side: Any) -> Iterator[Any]:
-        shard, parts = element
+        (shard, parts), _ = element, self.bind(side)
         # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
-        yield from super().process((shard, list(parts)), *side)
+        found = [load(part) if self._is_elsewhere and isinstance(part, bytes) else part for part in parts]
+        yield from super().process((shard, found), *side)
 
     def start_bundle(self) -> None:
         super().start_bundle()

@@ -2,9 +2,11 @@
 
 import math
 import struct
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Self
 
 import apache_beam as beam
 import pyarrow as pa
@@ -15,38 +17,45 @@ from apache_beam.transforms.window import GlobalWindows
 from shardmill.transforms.findings import merge_all, merged
 from shardmill.transforms.workers.resources import Spool
 
-_PLACE = struct.Struct("<3Q")  # of a batch on disk: _ON_DISK, its offset and its bytes
+_PLACE = struct.Struct("<4Q")  # of a batch on disk: _ON_DISK, the number of its file, its offset and its bytes
 _ON_DISK = (1 << 64) - 1  # where a batch in memory begins with its size
-_disk: Spool | None = None
+_disks: dict[int, Spool] = {}  # files of jobs that run in this process, by number
+_number = ContextVar("number", default=0)  # of the file of the job that runs in this context; 0 for none
 
 
 @contextmanager
 def keep_on_disk() -> Iterator[None]:
-    """Keep batches between steps in a temporary file, not in the memory of a runner in this process."""
-    global _disk
-    _disk = Spool()
+    """Keep batches between steps in a temporary file, for pipelines that run in this context and this process alone."""
+    number = uuid.uuid4().int >> 64
+    _disks[number], before = Spool(), _number.set(number)
     try:
         yield
     finally:
-        _disk = None
+        _number.reset(before)
+        del _disks[number]
 
 
 class RecordBatchCoder(beam.coders.Coder):
-    """A coder that stores one batch as an Arrow IPC stream, compressed as a whole.
-
-    Most batches of a large plan are small, so they consist mostly of metadata.
-    """
+    """A coder that stores one batch as a compressed Arrow IPC stream, or as its place in the file of a `number`."""
 
     _CODEC = pa.Codec("zstd", compression_level=1)  # level 3 takes twice the time, and makes a fifth less of names
     _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs require
+
+    def __init__(self, number: int = 0) -> None:
+        self._number = number
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, registry: Any) -> Self:  # where a pipeline is run
+        return cls(_number.get())
 
     def encode(self, value: pa.RecordBatch) -> bytes:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_batch(value)
-        stream = sink.getvalue()
+        stream = sink.getvalue()  # compressed as a whole: most batches are small, and mostly metadata
         encoded = self._SIZE.pack(stream.size) + self._CODEC.compress(stream, asbytes=True)
-        return encoded if _disk is None else _PLACE.pack(_ON_DISK, _disk.append(encoded), len(encoded))
+        disk = _disks.get(self._number)
+        return encoded if disk is None else _PLACE.pack(_ON_DISK, self._number, disk.append(encoded), len(encoded))
 
     def decode(self, encoded: bytes) -> pa.RecordBatch:
         encoded = load(encoded)
@@ -58,14 +67,17 @@ class RecordBatchCoder(beam.coders.Coder):
         """Return the approximate size; by default Beam would encode the batch several times per step for this."""
         return int(value.nbytes)
 
+    def to_type_hint(self) -> Any:
+        return pa.RecordBatch
+
 
 beam.coders.registry.register_coder(pa.RecordBatch, RecordBatchCoder)
 
 
 def load(encoded: bytes) -> bytes:
-    """Return an encoded batch as bytes, if only its place on disk is given."""
-    mark, offset, length = _PLACE.unpack(encoded) if len(encoded) == _PLACE.size else (0, 0, 0)
-    return encoded if _disk is None or mark != _ON_DISK else next(_disk.chunks(offset, length, length))
+    """Return an encoded batch as bytes, also if only its place on disk is given."""
+    mark, number, offset, length = _PLACE.unpack(encoded) if len(encoded) == _PLACE.size else (0, 0, 0, 0)
+    return encoded if mark != _ON_DISK else b"".join(_disks[number].chunks(offset, length, length))
 
 
 def in_global_window(item: Any) -> Any:

@@ -45,7 +45,7 @@ class Losses:
     files: int = 0
     records: int = 0
     size_bytes: int = 0
-    uncounted: int = 0  # files that lost an unknown number of further records
+    uncounted_files: int = 0  # files that lost an unknown number of further records
     estimated: bool = False  # True if `records` contains estimates
     largest_uncertain: Reject | None = None  # the largest whose number of records is not known for certain
     _source: str | None = None  # of the last loss
@@ -61,29 +61,24 @@ class Losses:
         self.size_bytes += reject.size_bytes
         self.estimated |= reject.count == "estimated"
         if reject.count == "at least":
-            self.uncounted += reject.source != self._uncounted_source
+            self.uncounted_files += reject.source != self._uncounted_source
             self._uncounted_source = reject.source
         largest = self.largest_uncertain
         if reject.count != "exact" and (largest is None or _rank_loss(reject) > _rank_loss(largest)):
             self.largest_uncertain = reject
 
     def __str__(self) -> str:
-        certainty = "about " if self.estimated else "at least " if self.uncounted else ""
+        certainty = "about " if self.estimated else "at least " if self.uncounted_files else ""
         files = plural(self.files, "damaged file")
-        more = f", and how many more were in {plural(self.uncounted, 'file')} cut short or unlisted nobody knows"
+        more = f", and how many more were in {plural(self.uncounted_files, 'file')} cut short or unlisted nobody knows"
         # Of a file cut short, none is there to be read
         size = f", {plural(self.size_bytes, 'byte')}" if self.size_bytes else ""
         number = f"{certainty}{plural(self.records, 'record')}"
-        return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
+        return f"{number} in {files} cannot be read{size}{more if self.uncounted_files else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "files": self.files,
-            "records": self.records,
-            "size_bytes": self.size_bytes,
-            "uncounted_files": self.uncounted,
-            "estimated": self.estimated,
-        }
+        names = ("files", "records", "size_bytes", "uncounted_files", "estimated")
+        return {name: getattr(self, name) for name in names}
 
     def failure(self, on_damaged_file: str, limit: str | None) -> str | None:
         """Return why a job fails that lost an uncertain number of records; `limit`: more flags, None if none helps."""

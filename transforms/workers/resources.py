@@ -101,14 +101,9 @@ def core_count() -> int:
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found = cgroup_settings("cpu", "cpu.max", ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
-    quotas = [math.ceil(quota) for words in found for quota in _read_quota(words)]
-    return max(1, min([bound, *quotas]))
-
-
-def _read_quota(words: Sequence[str]) -> Iterator[float]:
-    """Yield the quota in cores from [time, period] in microseconds; nothing if unlimited (`max` or -1)."""
-    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
-        yield int(words[0]) / int(words[1])
+    # Time and period, both in microseconds; a time of `max` or -1 is no limit
+    limits = [words for words in found if len(words) == 2 and all(map(str.isdigit, words)) and int(words[1])]
+    return max(1, min([bound, *(math.ceil(int(time) / int(period)) for time, period in limits)]))
 
 
 sharing = SimpleNamespace(processes=1)  # worker processes that share the container's memory

@@ -19,7 +19,7 @@ from shardmill.transforms.columns.arrow import concatenate
 from shardmill.transforms.columns.example_encoding import MAX_RECORD_BYTES
 from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.references import SHARD, PlanOptions, resolve_files
-from shardmill.transforms.files.shards import FileShards, PackedBatch, PreviousVersion
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.inputs.folders import CLASSES, FileKind
 from shardmill.transforms.inputs.listing import list_input
 from shardmill.transforms.inputs.sources import index_listing
@@ -105,7 +105,7 @@ def build(tree: Tree, seed: int, count: int, source: Any, folder: Path | None = 
             if start == stop:
                 continue
             name = f"n-{split}.tfrecord-{shard:05}-of-{count:05}"
-            number, tasks = source.plan([PackedBatch(RecordBatchCoder().encode(rows.slice(start, stop - start)))])
+            number, tasks = source.plan([RecordBatchCoder().encode(rows.slice(start, stop - start))])
             data, writer, done = b"", PieceWriter(), 0
             for chunk in map(source.encode, tasks):
                 writer.add(chunk, len(data))

@@ -152,7 +152,7 @@ def test_compressed_files_that_are_cut_or_damaged(run: Run, tmp_path: Path, rout
     told = table.dataset.manifest.rejects["lost"]
     losses = Losses(len(files) - 1, told["records"], told["size_bytes"], min(len(compressors), 2), True)
     assert told["records"] == sum(reject.get("records", 0) for reject in table.rejects())
-    assert told["uncounted_files"] == losses.uncounted
+    assert told["uncounted_files"] == losses.uncounted_files
     assert str(losses) in table.dataset.manifest.notices
 
 

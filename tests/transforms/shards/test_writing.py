@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 import google_crc32c
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.filebasedsink import FileBasedSink
@@ -31,7 +30,7 @@ from shardmill.transforms.execution.running import Progress, Threads, read_progr
 from shardmill.transforms.files.encoding import TextFileEncoder
 from shardmill.transforms.files.image_encoder import ImageEncoder
 from shardmill.transforms.files.references import PLANNED
-from shardmill.transforms.files.shards import FileShards, PackedBatch, PreviousVersion
+from shardmill.transforms.files.shards import FileShards, PreviousVersion
 from shardmill.transforms.shards import writing
 from shardmill.transforms.shards.divisions import Division, to_cuts
 from shardmill.transforms.shards.sources import EncodedChunk, FileIndex, IndexedPiece, ShardInfo
@@ -78,17 +77,13 @@ def test_another_sink_is_named(tmp_path: Path) -> None:
 NAMES = ("a.txt", "b.txt", "empty.txt", "young.txt")
 
 
-def pack(batch: pa.RecordBatch) -> PackedBatch:
-    return PackedBatch(RecordBatchCoder().encode(batch))
-
-
 def planned() -> Any:
     identities = {"young.txt": None}
     rows = [
         (name, 9, None, None, None, None, "train", key, 0, None, None, identities.get(name, key))
         for key, name in enumerate(NAMES)
     ]
-    return pack(convert_batch([list(column) for column in zip(*rows, strict=True)], PLANNED))
+    return RecordBatchCoder().encode(convert_batch([list(column) for column in zip(*rows, strict=True)], PLANNED))
 
 
 def write(source: FileShards, output: Path) -> tuple[ShardInfo, int]:
@@ -156,9 +151,9 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def batch(indices: range) -> PackedBatch:
+def batch(indices: range) -> bytes:
     rows = [(f"{i:02}.png", 100, None, i % 3, None, None, "any", 99 - i, 0, None, None, None) for i in indices]
-    return pack(convert_batch([list(column) for column in zip(*rows)], PLANNED))
+    return RecordBatchCoder().encode(convert_batch([list(column) for column in zip(*rows)], PLANNED))
 
 
 # In each shard the key falls with the name, and the batches come in no order.
@@ -243,7 +238,7 @@ class Meeting:
 
     def plan(self, parts: Any) -> tuple[int, Any]:
         """One task, or for the shard that does not fail so many that they take 25 seconds."""
-        rows = sum(len(RecordBatchCoder().decode(part.encoded)) for part in parts)
+        rows = sum(len(RecordBatchCoder().decode(part)) for part in parts)
         self.both_began.wait()
         return rows, ["fail"] if self.failing and rows == 15 else ["go on"] * (5000 if self.failing else 1)
 
@@ -282,14 +277,14 @@ def test_a_shard_that_fails_ends_the_other(tmp_path: Path, threads: int) -> None
     assert Meeting.encoded - before < 5000
 
 
-class InThisThread(list[PackedBatch]):
+class InThisThread(list[bytes]):
     """A group as Beam gives it where it is long: in pages that only the thread it was given to may ask for."""
 
-    def __init__(self, parts: list[PackedBatch]) -> None:
+    def __init__(self, parts: list[bytes]) -> None:
         super().__init__(parts)
         self.thread = threading.get_ident()
 
-    def __iter__(self) -> Iterator[PackedBatch]:
+    def __iter__(self) -> Iterator[bytes]:
         assert threading.get_ident() == self.thread
         return super().__iter__()
 

@@ -1,14 +1,15 @@
 """Tests of transforms/workers/elements.py."""
 
 import ast
-import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.util import assert_that, equal_to
@@ -16,10 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.pipelines.jobs.runner import make_runner
-from shardmill.transforms.files.shards import PackedBatch
 from shardmill.transforms.findings import merge_all
 from shardmill.transforms.workers import elements
-from shardmill.transforms.workers.elements import GatherFn, MergeFn, RecordBatchCoder, Spread, _key_by_name
+from shardmill.transforms.workers.elements import GatherFn, MergeFn, Spread, _key_by_name
 from tests.test_architecture import PATHS, imported, parsed
 
 
@@ -53,15 +53,31 @@ def test_every_module_that_makes_batches_registers_their_coder() -> None:
     assert [module for module in sorted(makers) if "shardmill.transforms.workers.elements" not in brought(module)] == []
 
 
-def test_batches_are_kept_on_disk_and_other_processes_get_them_whole() -> None:
-    batches, coder = [pa.RecordBatch.from_pydict({"n": [number] * 1000}) for number in range(3)], RecordBatchCoder()
-    with elements.keep_on_disk():
-        encoded = [coder.encode(batch) for batch in batches]
-        assert list(map(len, encoded)) == [24] * 3
-        assert [coder.decode(place) for place in encoded] == batches
-        sent = [pickle.loads(pickle.dumps(PackedBatch(place))).encoded for place in encoded]
+BATCHES = [pa.RecordBatch.from_pydict({"n": [number] * 1000}) for number in range(3)]
 
-    assert [coder.decode(whole) for whole in sent] == batches
+
+def test_batches_of_a_job_are_kept_on_its_disk_and_those_of_others_are_not() -> None:
+    with elements.keep_on_disk():
+        mine = beam.coders.registry.get_coder(pa.RecordBatch)
+        with elements.keep_on_disk():
+            inner = beam.coders.registry.get_coder(pa.RecordBatch)
+            places = [mine.encode(batch) for batch in BATCHES]
+            assert [inner.encode(batch)[8:16] for batch in BATCHES] != [place[8:16] for place in places]
+        of_another = beam.coders.registry.get_coder(pa.RecordBatch)
+        assert list(map(len, places)) == [32] * 3
+        assert [of_another.decode(place) for place in places] == BATCHES
+        in_thread = ThreadPoolExecutor(1).submit(beam.coders.registry.get_coder, pa.RecordBatch).result()
+
+    assert all(len(in_thread.encode(batch)) > 32 for batch in BATCHES)
+    assert [in_thread.decode(in_thread.encode(batch)) for batch in BATCHES] == BATCHES
+    with pytest.raises(KeyError):
+        mine.decode(places[0])
+
+
+def test_a_pipeline_of_batches_is_read_from_its_proto() -> None:
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create(BATCHES) | beam.Map(lambda batch: batch).with_output_types(pa.RecordBatch)
+    beam.Pipeline.from_runner_api(pipeline.to_runner_api(), pipeline.runner, PipelineOptions([]))
 
 
 def as_tuple(elements: list[int], *side: int) -> Iterator[tuple[int, ...]]:

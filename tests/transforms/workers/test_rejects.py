@@ -140,7 +140,7 @@ def test_losses_in_words() -> None:
     assert str(losses(CUT, REST, BAD)) == f"about 61 records in 2 damaged files cannot be read, 700 bytes{words}"
     assert losses(BAD).files == 0
     assert losses(GROUP, CUT, GROUP, CUT).files == losses(CUT, GROUP).files == 2
-    assert losses(CUT, GROUP, CUT).uncounted == 1
+    assert losses(CUT, GROUP, CUT).uncounted_files == 1
 
 
 def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
