@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import shardmill
 
-SIZE, CLASSES, BATCH, EPOCHS = (64, 64), 4, 16, 16
+SIZE, CLASSES, BATCH, EPOCHS = (64, 64), 4, 16, 9
 
 
 def mirrored(features: dict[str, Any], seed: Any) -> dict[str, Any]:

@@ -1,11 +1,15 @@
 """Bytes are a promise: every file that every route publishes has the sha256 that is committed; see golden_cases."""
 
 import json
+from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shardmill.transforms.execution.pool import open_workers
+from shardmill.transforms.files import shards
 from shardmill.transforms.records import staging
 from shardmill.transforms.shards import writing
 from tests.support.golden_cases import CALLS, CASES, DIGESTS, digests
@@ -27,12 +31,19 @@ def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.M
     assert digests(case) == GOLDEN[case]
 
 
+@pytest.fixture(scope="module")
+def workers(request: pytest.FixtureRequest, inputs: Path) -> Iterator[str]:
+    """A number of worker processes, which jobs share: their start takes longer than a job of these."""
+    with chdir(inputs), open_workers(int(request.param), [shards.__name__, staging.__name__]):
+        yield request.param
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_worker_processes_do_not_show(case: str, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(inputs)
+@pytest.mark.parametrize(
+    ("workers", "case"), sorted(("27"[len(case) % 2], case) for case in CASES), indirect=["workers"], scope="module"
+)
+def test_worker_processes_do_not_show(workers: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_SHARDS_A_WORKER", 0)  # so that they write all shards
-    workers = "7" if len(case) % 2 else "2"
 
     assert digests(case, "--workers", workers, output="workers") == GOLDEN[case]
 

@@ -82,11 +82,13 @@ def test_a_million_identical_rows_balance(run: Run, tmp_path: Path) -> None:
     assert [path.read_bytes() == same for path in sorted(tmp_path.rglob("*.tfrecord-*"))] == [True] * 16
 
 
-def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
-    files = {f"{n % 100}/{n}.csv": to_csv(CITY_HEADER[:2], [(n, 1)]) for n in range(10_000)}
+def test_thousands_of_files_of_one_row(tmp_path: Path) -> None:
+    files = {
+        f"{n % 100}/{n}.csv": to_csv(CITY_HEADER[:2], [(n, 1)]) for n in range(2_000)
+    }  # more than files may be open
     table = convert("csv", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 8)
-    assert table.sizes == {"train": [1250] * 8}
-    assert sorted(table.column("id")) == list(range(10_000))
+    assert table.sizes == {"train": [250] * 8}
+    assert sorted(table.column("id")) == list(range(2_000))
 
 
 @pytest.mark.parametrize("command", ["csv", "jsonl"])
