@@ -178,9 +178,9 @@ def measure_route(
 def row(name: str, spent: Spent, records: int) -> list[str]:
     """Return a row of the table: microseconds per record, and the number of cores that they allow."""
     per_record = [1e6 * getattr(spent, what) / records for what in Spent.__slots__]
-    cores = spent.cores / spent.launcher if spent.launcher else float("inf")
+    cores = f"{spent.cores / spent.launcher:.0f}" if spent.launcher else "unknown: try a larger --scale"
     goal = ROUTES[name].goal
-    return [f"`{name}`", f"{records:,}", *(f"{value:.3f}" for value in per_record), f"{cores:.0f}", f"{goal or ''}"]
+    return [f"`{name}`", f"{records:,}", *(f"{value:.3f}" for value in per_record), cores, f"{goal or ''}"]
 
 
 def main() -> None:

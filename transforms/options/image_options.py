@@ -120,7 +120,7 @@ def _read(value: str) -> tuple[str, ...]:
     try:
         return parse_labels(read_option_file("labels_file", value).decode(), value)
     except UnicodeDecodeError:
-        raise UserError(f"--labels_file {value} is not UTF-8") from None
+        raise UserError(f"--labels_file {value} is not UTF-8; save it as UTF-8") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -331,6 +331,8 @@ def test_tables_without_the_columns(jobs: Jobs, tmp_path: Path, content: str, wo
     [
         ("--boxes_csv in/a.csv", "a.csv"),
         ("--annotations via=in/a.csv", "a.csv"),
+        ("--coco in/a.csv", "a.csv"),
+        ("--input in --labels_file in/a.csv", "a.csv"),
         ("--input in --split_lists train=in/a.txt", "a.txt"),
     ],
 )
@@ -338,19 +340,22 @@ def test_tables_and_lists_that_are_not_utf_8_stop_the_job(jobs: Jobs, tmp_path: 
     """Their names of classes and files would be others."""
     detection.draw(DRAWN[0], tmp_path / "in")
     text = f"{CORNERS},region_shape_attributes\n{DRAWN[0].name},64,48,B\xe4r,1,2,3,4,{{}}\n".encode("cp1252")
-    jobs.refuse(f"images {flags}", f"in/{name} is not UTF-8 from byte…save it as UTF-8", files={name: text})
+    jobs.refuse(f"images {flags}", f"in/{name} is not UTF-8…save it as UTF-8", files={name: text})
 
 
 def test_bad_rows_are_rejects(jobs: Jobs, tmp_path: Path) -> None:
     good = [roboflow(scene, thing) for scene in DRAWN for thing in scene.things]
     bad = ["x.png,64,48,red,1,2,3,4", f"{DRAWN[0].name},64,48,red,one,2,3,4", f"{DRAWN[1].name},64,48,,1,2,3,4"]
+    bad += ["", f"{DRAWN[2].name},64,48,red,1,2,3", f"{DRAWN[3].name},64,48,red,1,5,2,3,4"]  # of decimal commas
     for scene in DRAWN:
         detection.draw(scene, tmp_path / "in")
     files = {"a.csv": "\n".join([CORNERS, *good, *bad])}
-    rejects = jobs.build("images --boxes_csv in/a.csv --max_reject_fraction 0.5", files=files).rejects
+    rejects = jobs.build("images --boxes_csv in/a.csv --max_reject_fraction 0.7", files=files).rejects
     reasons = {reject["reason"] for reject in rejects}
-    assert any("could not convert string to float" in reason for reason in reasons)
+    assert any("a box is one, 2, 3, 4; expected four numbers" in reason for reason in reasons)
     assert any("the row has no class" in reason for reason in reasons)
+    assert any(f"line {len(good) + 6}: the row has 7 cells, the table 8 columns" in reason for reason in reasons)
+    assert any("the row has 9 cells" in reason for reason in reasons)
     assert "there is no such image" in reasons
 
 

@@ -74,6 +74,9 @@ def whole(batch):
     import pyarrow as pa
     return pa.RecordBatch.from_pylist([{"rows": len(batch)}])
 
+def odd_value(row):
+    return {"n": object if row["n"] == 25 else row["n"]}
+
 def typed(row):
     return {"n": row["n"] if row["n"] % 2 else "even"}
 """
@@ -122,6 +125,7 @@ def test_rows_change_are_left_out_added_and_rejected(jobs: Jobs) -> None:
             ],
         ),
         ("csv", {"types": ["n=bytes"]}, {"a.csv": "n\n007\n8\n"}, ["[('n', '007')]", "[('n', '8')]"]),
+        ("csv", {"types": ["n=float32"]}, {"a.csv": "n,m\n7,1\n"}, ["[('m', 1), ('n', 7.0)]"]),
         ("csv", {"decimal": ",", "delimiter": ";"}, {"a.csv": "x\n0,1\n2,5\n"}, ["[('x', 0.1)]", "[('x', 2.5)]"]),
         (
             "jsonl",
@@ -188,6 +192,12 @@ def test_a_function_gets_the_records_of_binary_files(jobs: Jobs) -> None:
         "avro": [repr(sorted({"n": 1, "t": "a", "b": b"\xff"}.items()))],
         "webdataset": [repr(sorted(sample.items()))],
     }
+
+
+def test_a_value_that_is_not_stored_is_a_reject_of_its_line(jobs: Jobs) -> None:
+    built = jobs.build("csv --map clean.py:odd_value", files={"a.csv": CSV})
+    ((name, reason),) = built.reasons.items()
+    assert (name, reason.partition(";")[0]) == ("a.csv:27", "column 'n': a type is not stored")
 
 
 def test_what_a_row_group_loses_is_a_reject(jobs: Jobs) -> None:

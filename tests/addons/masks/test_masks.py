@@ -294,9 +294,12 @@ def test_a_colour_without_a_class_is_a_reject(jobs: Jobs) -> None:
     odd[0, 0] = (7, 8, 9)
     wide = encoded(np.full_like(values(2), 5000, np.uint16))  # which Pillow makes white
     jobs.write({"masks/a/0.png": encoded(odd), "masks/a/2.png": wide, "colors.txt": f"{COLORS}255 255 255\tWhite\n"})
+    frames = [Image.fromarray(COLOURS[values(index)]) for index in range(2)]
+    frames[0].save(jobs.folder / "in/masks/b/1.png", save_all=True, append_images=frames[1:])
 
-    built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --max_reject_fraction 0.5")
+    built = jobs.build(f"{MASKED} --mask_colors in/colors.txt --max_reject_fraction 0.8")
 
     assert "1 pixel has a colour that --mask_colors does not list, such as 7,8,9" in built.said
     assert "a mask of more than 8 bits, and --mask_colors lists colours of 8" in "".join(built.reasons.values())
-    assert len(examples(built.directory)) == 2
+    assert "an animation, of which no picture is the mask" in built.reasons["b/1.png"]
+    assert len(examples(built.directory)) == 1

@@ -321,6 +321,7 @@ def test_the_verdict_is_the_worst_check() -> None:
     many = [CheckResult("skew", "unknown", "nobody knows")] * 500 + [moved]
     text = Tags(shown(replace(of, results=many))).text
     assert text.index("it moved") < text.index("nobody knows")
+    assert "0 of 501 checks found nothing, and 500 could not be made" in text
 
 
 def test_clip() -> None:

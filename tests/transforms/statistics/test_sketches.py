@@ -93,6 +93,8 @@ def test_histograms(name: str) -> None:
 
 def test_a_histogram_of_few_numbers_has_each() -> None:
     assert bins_of(np.array([3, -1, 3, 7])).buckets() == [Bucket(-1, -1, 1), Bucket(3, 3, 2), Bucket(7, 7, 1)]
+    most = bins_of(np.append(np.arange(sketching.MAX_BUCKETS - 1), 1000)).buckets()
+    assert [bucket.count for bucket in most] == [1] * sketching.MAX_BUCKETS
     assert bins_of(np.array([])).buckets() == []
     with np.errstate(all="raise"):  # numbers that are one float64
         assert sum(bucket.count for bucket in bins_of(np.arange(60) + 10**18).buckets()) == 60

@@ -45,8 +45,9 @@ def test_members_are_what_zipfile_reads(tmp_path: Path, method: int) -> None:
     assert storage.exists(f"{root}/a.txt")
     assert not storage.exists(f"{root}/a")
     assert archive_path(f"{root}/a.txt") == f"{tmp_path}/X.ZIP"
-    with pytest.raises(FileNotFoundError):
-        storage.read_bytes(f"{root}/gone.txt")
+    for name in ("gone.txt", "a/"):
+        with pytest.raises(FileNotFoundError):
+            storage.read_bytes(f"{root}/{name}")
 
 
 @pytest.mark.parametrize("folders", ["x.zip", "x.zip/y.ZIP", "x.zip.d/.zip"])

@@ -374,7 +374,7 @@ def read_coco(path: str, drops_boxless: bool = False, keeps_shapes: bool = False
                 for name, items in read_arrays(text, _LISTS, {"annotations": coco_file.scan_annotations}):
                     take[name](items)
         except UnicodeDecodeError:
-            raise UserError(f"--coco {path} is not UTF-8") from None
+            raise UserError(f"--coco {path} is not UTF-8; save it as UTF-8") from None
         except ValueError as error:
             found = recognise(posixpath.dirname(path) or ".", [posixpath.basename(path)])
             hints = [f"; it holds {kind.what}; give {flags[0]}" for kind, _, flags in found if kind.what != COCO]

@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,7 +20,7 @@ from PIL import Image
 from shardmill.errors import UserError
 from shardmill.flag_values import quote
 from shardmill.metadata.manifest import Reject
-from shardmill.text import listed, shorten
+from shardmill.text import listed, plural, shorten
 from shardmill.transforms.columns.types import preview_value
 from shardmill.transforms.inputs.annotations import RELATIVE, Object, is_finite_number
 from shardmill.transforms.inputs.folders import IMAGES
@@ -174,14 +174,13 @@ def _via_entries(path: str) -> list[dict[str, Any]]:
 
 def _via_rows(path: str) -> list[dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
-    header, *rows = _read_csv("--annotations", path)
-    for row in (dict(zip([header[0].removeprefix("#"), *header[1:]], cells, strict=False)) for cells in rows):
+    (_, header), *rows = _read_csv("--annotations", path)
+    for row in (dict(zip([header[0].removeprefix("#"), *header[1:]], cells, strict=False)) for _, cells in rows):
         name = row.get("filename", "")
         entry = entries.setdefault(name, {"filename": name, "regions": []})
         try:
             entry["file_attributes"] = orjson.loads(row.get("file_attributes") or "{}")
-            shape = orjson.loads(row["region_shape_attributes"] or "{}")
-            if shape:
+            if shape := orjson.loads(row["region_shape_attributes"] or "{}"):
                 attributes = orjson.loads(row["region_attributes"] or "{}")
                 entry["regions"].append({"shape_attributes": shape, "region_attributes": attributes})
         except (KeyError, ValueError):
@@ -265,8 +264,7 @@ def _studio_image(path: str, task: Mapping[str, Any], export: Export) -> Exporte
     if not best:
         export.omitted["skipped task" if given else "task without an annotation"] += 1
         return None
-    objects: list[Object] = []
-    labels, boxless = list[str](), list[str]()
+    objects, labels, boxless = list[Object](), list[str](), list[str]()
     size = None
     for result in best[0]["result"]:
         value, kind = result.get("value") or {}, result.get("type", "")
@@ -351,37 +349,35 @@ CLASS_NAMES = "class-descriptions-boxable.csv"  # of Open Images, next to its ta
 
 
 def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None:
-    """Read CSV files with one row for each box, whose columns have usual names; `attribute` is that of classes.
-
-    Boxes are fractions of their image if no coordinate of a file is above 1.
-    """
+    """Read tables of boxes, fractions of images if no coordinate is above 1; `attribute` is the column of classes."""
     beside = {storage.join(posixpath.dirname(path) or ".", CLASS_NAMES) for path in files}
     names = read_class_names("--boxes_csv", filter(is_file, beside))
     for path in files:
-        rows = [[cell.strip() for cell in row] for row in _read_csv("--boxes_csv", path, ",;\t")]
-        (header, *records), first = rows, 2
-        if IMAGES.accepts(f"/{header[0]}" if header else ""):
+        rows = [(line, [*map(str.strip, row)]) for line, row in _read_csv("--boxes_csv", path, ",;\t")]
+        (_, header), *records = rows
+        if IMAGES.accepts(f"/{header[0]}"):
             if len(header) not in (6, 8) or not all(re.fullmatch(r"(\d+(\.\d*)?)?", cell) for cell in header[1:5]):
                 raise UserError(
                     f"--boxes_csv {path}: its first line is no header, but a row: {', '.join(header)}; write the names"
                     f" of the columns above it, such as {','.join(_UNNAMED[:6])}"
                 )
-            header, records, first = _UNNAMED[: len(header)], rows, 1
+            header, records = _UNNAMED[: len(header)], rows
             export.notices.append(f"{path} has no header: its columns are {', '.join(header)}")
         columns, shape = _find_box_columns(header, path, attribute)
         named, largest = set(columns.values()), 0.0
         images: dict[str, ExportedImage] = {}
-        for line, row in enumerate(records, first):
+        for line, row in records:
             cells = dict(zip(header, row, strict=False))
             if not (name := cells.get(columns["file"])):
-                problem = "no annotation of a table of boxes's: the row has no file name"
-                export.rejects.append(Reject(path, line, "index", problem))
+                export.rejects.append(Reject(path, line, "index", "the row has no file name"))
                 continue
             sides = [cells.get(columns.get(side, "")) or "0" for side in ("image_width", "image_height")]
             size = _size(*(float(side) if side.replace(".", "", 1).isdecimal() else 0 for side in sides))
             split = cells.get(columns.get("split", "")) or None
             image = images.setdefault(name, ExportedImage(name, path, [], size, subset=split))
             try:
+                if len(row) != len(header):
+                    raise ValueError(f"the row has {plural(len(row), 'cell')}, the table {len(header)} columns")
                 if box := _parse_box(cells, columns, shape):
                     is_crowd = cells.get(columns.get("is_crowd", "")) in ("1", "true", "True")
                     if not (label := cells.get(columns["label"])):
@@ -400,8 +396,11 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
 
 def read_class_names(flag: str, paths: Iterable[str]) -> dict[str, str]:
     """Return the names of Open Images' classes for their ids, such as /m/01yrx, from files with both in each line."""
-    rows = (row for path in sorted(paths) for row in _read_csv(flag, path))
-    return {row[0]: row[1] for row in rows if len(row) == 2}
+    rows = [(path, *numbered) for path in sorted(paths) for numbered in _read_csv(flag, path)]
+    for path, line, row in rows:
+        if len(row) != 2:
+            raise UserError(f"{flag}: {path}, line {line}, has {plural(len(row), 'cell')}; expected an id and a name")
+    return {class_id: name for _, _, (class_id, name) in rows}
 
 
 def _find_box_columns(header: Sequence[str], path: str, label: str) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -429,11 +428,11 @@ def _parse_box(cells: Mapping[str, str], columns: Mapping[str, str], shape: tupl
         values = re.findall(r"[^\s,;\[\]()]+", values[0])
     if not any(values):
         return ()
-    numbers = [float(value) for value in values]
-    if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
-        raise ValueError(f"a box is {', '.join(values)}; expected four numbers")
-    x, y, right, bottom = numbers
-    return (x, y, right - x, bottom - y) if shape[0] == "left" else numbers
+    with suppress(ValueError):
+        x, y, right, bottom = numbers = [float(value) for value in values]
+        if all(map(math.isfinite, numbers)):
+            return (x, y, right - x, bottom - y) if shape[0] == "left" else numbers
+    raise ValueError(f"a box is {', '.join(values)}; expected four numbers")
 
 
 _DOTA_LINE = re.compile(r"((?:-?\d+(?:\.\d*)?(?:e[-+]?\d+)?\s+){8})(\S+)(?:\s+([0-2]))?")
@@ -486,12 +485,13 @@ def _parse_json(format_: str, path: str, kind: Any, expected: str) -> Any:
     raise UserError(f"{format_ and f'--annotations {format_}={path}: '}{problem}; expected {expected}")
 
 
-def _read_csv(flag: str, path: str, delimiters: str = ",") -> list[list[str]]:
-    """Return the rows of a CSV file, at least one, without those of empty lines; raise a UserError if it is no text."""
+def _read_csv(flag: str, path: str, delimiters: str = ",") -> list[tuple[int, list[str]]]:
+    """Return a CSV file's rows, at least one, without empty lines, and their lines; UserError if it is no text."""
     text = read_flag_text(flag, path)
     delimiter = max(delimiters, key=text.partition("\n")[0].count)
     csv.field_size_limit(1 << 30)  # characters of a cell: polygons of VIA may have many corners
-    return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row] or [[""]]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return [(rows.line_num, row) for row in rows if row] or [(1, [""])]
 
 
 @contextmanager
