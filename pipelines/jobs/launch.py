@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 from apache_beam.utils import interactive_utils
@@ -303,6 +304,7 @@ def _cache_results() -> Iterator[None]:
         cached = _wrap_with_cache(userstate.get_dofn_specs, _methods_of, {})
         stack.enter_context(runner.replace_attribute(userstate, "get_dofn_specs", cached))
         stack.enter_context(runner.replace_attribute(core, "_check_fn_use_yield_and_return", lambda _: False))
+        stack.enter_context(runner.replace_attribute(worker_handlers, "STATE_CACHE_SIZE_MB", 0))
         no_stack = classmethod(lambda *_, **__: [])
         stack.enter_context(runner.replace_attribute(decorators.IOTypeHints, "_make_origin", no_stack))
         yield

@@ -115,7 +115,7 @@ BLOCK = 16 << 20
 # The format, a header, a row, its types
 FORMATS: dict[str, tuple[RecordFormat, bytes, bytes, dict[str, ColumnType]]] = {
     "csv": (CsvFormat(block_size=BLOCK), b"a,b\n", b"0,0\n", {"a": ColumnType("int64", None, 0)}),
-    "jsonl": (JsonLinesFormat(BLOCK), b"", b'{"a":0}\n', {"a": ColumnType("int64", None, 0)}),
+    "jsonl": (JsonLinesFormat(BLOCK // 8), b"", b'{"a":0}\n', {"a": ColumnType("int64", None, 0)}),
     "text": (LinesFormat(BLOCK), b"", b"0\n", {"text": ColumnType("bytes", None, 0)}),
 }
 
@@ -152,7 +152,8 @@ def test_rows_come_a_bounded_number_at_once(
 @pytest.mark.parametrize("kind", FORMATS)
 def test_blank_lines_take_no_memory_each(tmp_path: Path, kind: str) -> None:
     _, header, row, _ = FORMATS[kind]
-    blank = 10_000_000
+    smaller = 8 if kind == "jsonl" else 1  # Python sees each of its lines
+    blank = 10_000_000 // smaller
     data = header + row + b"\n" * blank + row
     tracemalloc.start()
     try:
@@ -167,4 +168,4 @@ def test_blank_lines_take_no_memory_each(tmp_path: Path, kind: str) -> None:
         [first, first + 1 + blank],
         blank,
     )
-    assert peak < 5 * BLOCK
+    assert peak < 5 * BLOCK // smaller
