@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 from apache_beam.utils import interactive_utils
@@ -36,6 +37,7 @@ RELIED_ON = {
     ".get_dofn_specs": "pipelines/jobs/launch.py",
     '"_check_fn_use_yield_and_return"': "pipelines/jobs/launch.py",
     '"_make_origin"': "pipelines/jobs/launch.py",
+    '"STATE_CACHE_SIZE_MB"': "pipelines/jobs/launch.py",
     "is_in_ipython": "pipelines/jobs/launch.py",
     "_worker_threads": "pipelines/jobs/local_cluster.py",
 }
@@ -134,6 +136,14 @@ def test_beam_asks_for_state_and_timers_where_they_are_remembered() -> None:
     with cache_signatures():
         assert userstate.get_dofn_specs(function) is userstate.get_dofn_specs(function)
     assert userstate.get_dofn_specs is asked
+
+
+def test_beam_makes_the_cache_of_side_inputs_as_large_as_is_said_there() -> None:
+    """`STATE_CACHE_SIZE_MB`: of none it asks no sizes."""
+    with cache_signatures():
+        assert worker_handlers.STATE_CACHE_SIZE_MB == 0
+    assert worker_handlers.STATE_CACHE_SIZE_MB > 0
+    assert "StateCache(STATE_CACHE_SIZE_MB * MB_TO_BYTES)" in Path(worker_handlers.__file__).read_text()
 
 
 def test_beam_parses_functions_and_takes_stacks_for_messages_alone() -> None:

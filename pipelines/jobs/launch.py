@@ -286,10 +286,10 @@ def cache_signatures() -> Iterator[None]:
     """Let Beam build and run graphs faster while the context lasts; the results stay Beam's own.
 
     Beam computes the signatures of the same few DoFn methods thousands of times a job, and each DoFn's state and timers
-    hundreds of times. It also parses the source of each function to warn of some, and takes the stack at each type to
-    quote it in an error. Together that takes most of a second of a job's start-up. `get_signature` and `_make_origin`
-    of apache_beam/typehints/decorators.py, `get_dofn_specs` of apache_beam/transforms/userstate.py and
-    `_check_fn_use_yield_and_return` of apache_beam/transforms/core.py, 2.77, have no public way to be called less.
+    hundreds of times. It parses the source of each function to warn of some, and takes the stack at each type to quote
+    it in an error. It walks the globals of all modules for the size of each side input that it caches. Together that
+    takes most of a second. Beam 2.77 has no public way to do less, so `get_signature`, `_make_origin`,
+    `get_dofn_specs`, `_check_fn_use_yield_and_return` and `STATE_CACHE_SIZE_MB` are replaced.
     """
     with hold_shared("signatures", _cache_results):
         yield
@@ -318,10 +318,9 @@ def _wrap_with_cache(
     def cached(argument: Any) -> Any:
         if (key := key_of(argument)) is None:
             return function(argument)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = function(argument)
-        return found
+        if key not in known:
+            known[key] = function(argument)
+        return known[key]
 
     return cached
 

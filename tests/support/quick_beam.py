@@ -1,6 +1,6 @@
 """Beam asks thousands of times a job for what stays the same: the signatures of the same few functions and the types
-they name, what they return, the state and timers of each class of DoFn, the names of its options, where the globals of
-every module are, which classes and functions pickles may name. That takes half of a small job's time. Another tenth is
+they name, what they return, the state and timers of each class of DoFn, the names of its options, which classes and
+functions pickles may name. That takes half of a small job's time. Another tenth is
 the stack at which each type was named, noted for errors of types; another, pickled functions that are compressed for
 the process that unpacks them; another, threads that build each stage while the one that started them waits, and how
 many elements of which size went from step to step, which nobody asks for.
@@ -36,7 +36,6 @@ _MODULES = (
 _RUNNER = (  # imported with the first job
     "apache_beam.runners.portability.fn_api_runner.fn_runner",
     "apache_beam.runners.worker.bundle_processor",
-    "apache_beam.runners.worker.statecache",
 )
 _PICKLES = 2_000  # remembered, of some kilobytes each
 _LEAST = 1  # a level of compression: more makes bz2 clear megabytes of memory for a pickle of some kilobytes
@@ -53,7 +52,7 @@ def quicken_beam() -> None:
         return
     decorators, inference, options, core, ptransform, userstate, pickler, interactive = found
     of_runner: list[Any] = [import_module(name) for name in _RUNNER]
-    runner, bundles, states = of_runner
+    runner, bundles = of_runner
     setattr(decorators, _REMEMBERING, True)
     decorators.get_signature = core.get_signature = ptransform.get_signature = _OfFunctions(decorators.get_signature)
     decorators.IOTypeHints.from_callable = _OfFunctions(decorators.IOTypeHints.from_callable)
@@ -78,7 +77,6 @@ def quicken_beam() -> None:
     bundles.pickler = _named(bundles.pickler, dumps=lambda asked: b64encode(pickler._dumps(asked)))
     bundles.concurrent = SimpleNamespace(futures=_named(bundles.concurrent.futures, ThreadPoolExecutor=_AtOnce))
     bundles.BundleProcessor.monitoring_infos = _own_counts
-    states.get_deep_size = lambda *_: 1
     gc.set_threshold(_GARBAGE_OBJECTS)
     gc.freeze()
 

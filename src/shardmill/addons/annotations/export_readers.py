@@ -388,8 +388,7 @@ def read_boxes_csv(files: Sequence[str], export: Export, attribute: str) -> None
                 images[name] = image._replace(problem=image.problem or f"{path}, line {line}: {error}")
             values = ((column, cells[column]) for column in cells.keys() - named)
             export.ignored.update(f"column {column}" for column, value in values if value not in ("", "0"))
-        is_relative = 0 < largest <= 1
-        if is_relative:
+        if is_relative := 0 < largest <= 1:
             export.notices.append(f"no coordinate in {path} is above 1: boxes are fractions of their images")
         export.images += [each._replace(size=RELATIVE) if is_relative else each for each in images.values()]
 
