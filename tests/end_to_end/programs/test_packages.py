@@ -36,6 +36,12 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(source, tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.fixture(scope="module")
+def linked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an editable installation."""
+    return install(tmp_path_factory.mktemp("linked"), "-e", source)
+
+
 def expected() -> set[str]:
     """The installed names of all files that Python or a type checker reads, of templates of pages and of samples."""
     folders = {"src/shardmill": "shardmill", "transforms": "shardmill/transforms", "pipelines": "shardmill/pipelines"}
@@ -102,11 +108,11 @@ def _python(folder: Path, path: str, *words: object) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("editable", ["no", "plain", "strict"])
 def test_an_installation_runs_beside_modules_of_the_same_names(
-    tmp_path: Path, wheel: Path, source: Path, editable: str
+    tmp_path: Path, wheel: Path, source: Path, linked: Path, editable: str
 ) -> None:
     """A user's project has its own transforms/ and pipelines.py; workers start in its folder."""
-    strict = ["--config-settings", "editable_mode=strict"] if editable == "strict" else []
-    programs = install(tmp_path / "installed", *((wheel,) if editable == "no" else ("-e", source, *strict)))
+    what = (wheel,) if editable == "no" else ("-e", source, "--config-settings", "editable_mode=strict")
+    programs = linked if editable == "plain" else install(tmp_path / "installed", *what)
     folder = write_files(tmp_path / "project", FOREIGN)
     result = convert(folder, programs / "shardmill", path=".")
 
@@ -163,33 +169,28 @@ y: int = shardmill.versions("d")[0].version
 """
 
 
-def test_mypy_finds_types_from_a_file_outside(tmp_path: Path, source: Path) -> None:
-    programs = install(tmp_path / "installed", "-e", source)
+def test_mypy_finds_types_from_a_file_outside(tmp_path: Path, linked: Path) -> None:
     write_files(tmp_path, {"good.py": TYPED.encode(), "bad.py": MISTYPED.encode()})
-    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python")
-    status, out, _ = _python(tmp_path, "", *command, "good.py")
-    assert (status, out) == (0, "Success: no issues found in 1 source file\n")
-
-    status, out, _ = _python(tmp_path, "", *command, "bad.py")
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", linked / "python")
+    status, out, _ = _python(tmp_path, "", *command, "good.py", "bad.py")
     assert status == 1
-    assert [int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line] == [2, 3, 3, 4, 5, 6, 7, 8, 9]
+    found = [line.split(":")[:2] for line in out.splitlines() if ": error:" in line]
+    assert found == [["bad.py", str(line)] for line in (2, 3, 3, 4, 5, 6, 7, 8, 9)]
+    assert "(checked 2 source files)" in out
     assert 'did you mean "label"' in out
     assert "Incompatible types in assignment" in out
 
 
-def test_pyright_is_as_strict(tmp_path: Path, source: Path) -> None:
+def test_pyright_is_as_strict(tmp_path: Path, linked: Path) -> None:
     pytest.importorskip("pyright")
-    programs = install(tmp_path / "installed", "-e", source)
     write_files(tmp_path, {"good.py": TYPED.encode(), "bad.py": MISTYPED.encode()})
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    command = (sys.executable, "-m", "pyright", "--pythonpath", programs / "python")
-    status, out, err = _python(tmp_path, "", *command, "good.py")
-    assert (status, out.splitlines()[-1].strip()) == (0, "0 errors, 0 warnings, 0 informations"), out + err
-
-    status, out, _ = _python(tmp_path, "", *command, "bad.py")
-    assert status == 1
-    found = {int(match[1]) for match in re.finditer(r"bad\.py:(\d+):\d+ - error", out)}
-    assert found == set(range(2, 10)), out
+    command = (sys.executable, "-m", "pyright", "--pythonpath", linked / "python")
+    status, out, err = _python(tmp_path, "", *command, "good.py", "bad.py")
+    assert status == 1, err
+    found = set(re.findall(r"(\w+)\.py:(\d+):\d+ - error", out))
+    assert found == {("bad", str(line)) for line in range(2, 10)}, out
+    assert ", 0 warnings, 0 informations" in out.splitlines()[-1]
 
 
 def test_beam_stages_one_package(tmp_path: Path, source: Path) -> None:
