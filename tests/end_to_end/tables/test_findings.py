@@ -63,7 +63,7 @@ USES = {
     "of a function": Use("--map same.py:same"),
     "folder": Use("--hive_partitioning"),
 }
-_ALONE = ("key", "order")  # uses of one column at a time
+_ALONE = ("key", "order")  # uses of one column at a time: every second finding is in every second format
 _NESTED = {"list", "list of any length", "nested", "nested in a list"}
 # The combinations that cannot be, by a pair of finding, use or format
 NEVER = {
@@ -134,7 +134,7 @@ def test_a_finding_is_one_of_the_column(jobs: Jobs, use: str, form: str) -> None
     (jobs.folder / "same.py").write_text(SAME)
     flags, make, prefix = USES[use]
     found = [finding for finding in FINDINGS if (finding, use) not in NEVER]
-    for part in [[finding] for finding in found] if use in _ALONE else [found]:
+    for part in [[finding] for finding in found[FORMATS.index(form) % 2 :: 2]] if use in _ALONE else [found]:
         rows = [make(n, {name: FINDINGS[name][0][n] for name in part}) for n in range(40)]
         names = {name: f"{prefix}{name}" for name in part}
         given = flags.format(",".join(names.values()))
