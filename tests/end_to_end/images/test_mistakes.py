@@ -135,6 +135,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
             "images --coco a.json --folders label": "--folders label is about the folders of --input…--coco",
             "images --yolo data.yaml --input .": "--input .: with --yolo data.yaml it is not needed",
             "images --coco train=a.json": "--coco a.json: no such file",
+            "images --annotations cvat=gone": "cvat=gone: there is no such file or folder",
         },
     ),
 ]
