@@ -2,10 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import shardmill
 from shardmill.metadata.manifest import Manifest
@@ -134,6 +136,13 @@ class Jobs:
 
     def _tree(self) -> tuple[list[Path], dict[str, bytes]]:
         return sorted(self.folder.rglob("*")), tree_bytes(self.folder)
+
+
+def each_mistake(mistakes: Iterable[tuple[Files, Mapping[str, str]]]) -> pytest.MarkDecorator:
+    """Parametrize a test over commands that are mistakes among files, with their sentences."""
+    rows = [(files, *row) for files, sentences in mistakes for row in sentences.items()]
+    shown = [ascii(line)[:60] for _, line, _ in rows]
+    return pytest.mark.parametrize(("files", "line", "sentence"), rows, ids=shown)
 
 
 def check_sentence(result: Result, status: int, sentence: str) -> None:

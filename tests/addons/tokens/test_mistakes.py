@@ -1,8 +1,7 @@
 """Mistakes with the flags of tokens."""
 
-import pytest
 
-from tests.support.jobs import Files, Jobs
+from tests.support.jobs import Files, Jobs, each_mistake
 from tests.support.tokenizer_files import tokenizer_json
 
 TEXTS = {"a.txt": "w1 w2\nw3\n", "b.txt": "w4\n"}
@@ -48,11 +47,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("files", "line", "sentence"),
-    [(files, *row) for files, rows in MISTAKES for row in rows.items()],
-    ids=lambda value: ascii(value)[:60] if isinstance(value, str) else "",
-)
+@each_mistake(MISTAKES)
 def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files, line: str, sentence: str) -> None:
     jobs.refuse(line, sentence, files=files)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Process, Run, bind_root_to_permissions, check_mistake, image, image_tree, write_files
-from tests.support.jobs import Files, Jobs, check_sentence
+from tests.support.jobs import Files, Jobs, check_sentence, each_mistake
 from tests.support.masks import encoded, pairs, values
 
 IN = image_tree(("ant", "bee"), 2)
@@ -141,11 +141,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("files", "line", "sentence"),
-    [(files, *row) for files, rows in MISTAKES for row in rows.items()],
-    ids=lambda value: value if isinstance(value, str) and value.startswith(("images", "arrays")) else "",
-)
+@each_mistake(MISTAKES)
 def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files, line: str, sentence: str) -> None:
     jobs.refuse(line, sentence, files=files)
 

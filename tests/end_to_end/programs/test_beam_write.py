@@ -118,9 +118,8 @@ def test_bundles_show_nowhere(
 ) -> None:
     versions = []
     for number, rows_of_file in enumerate((256, 7)):
-        monkeypatch.setattr("shardmill.transforms.rows.spool.FEWEST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool.MOST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool.FILE_BYTES", 1)
+        for name, limit in (("FEWEST_ROWS", rows_of_file), ("MOST_ROWS", rows_of_file), ("FILE_BYTES", 1)):
+            monkeypatch.setattr(f"shardmill.transforms.rows.spool.{name}", limit)
         output = tmp_path / str(number)
         write(random.Random(number).sample(rows, len(rows)), output, **options)
         versions.append(tree_bytes(output / "d" / "1.0.0"))
@@ -302,9 +301,8 @@ def test_a_function_changes_rows_alike_however_they_are_divided(
     options: dict[str, Any] = {"max_reject_fraction": 0.5, "splits": HALVES, "num_shards": 2}
     versions = []
     for number, rows_of_file in enumerate((256, 7)):
-        monkeypatch.setattr("shardmill.transforms.rows.spool.FEWEST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool.MOST_ROWS", rows_of_file)
-        monkeypatch.setattr("shardmill.transforms.rows.spool.FILE_BYTES", 1)
+        for name, limit in (("FEWEST_ROWS", rows_of_file), ("MOST_ROWS", rows_of_file), ("FILE_BYTES", 1)):
+            monkeypatch.setattr(f"shardmill.transforms.rows.spool.{name}", limit)
         output = tmp_path / str(number)
         versions.append(write(random.Random(number).sample(rows, len(rows)), output, map=draw_number, **options))
         reasons = {reject["source"]: reject["reason"] for reject in rejects_of(output / "d" / "1.0.0")}

@@ -11,7 +11,7 @@ import pytest
 from tests.support.avro_files import avro, record
 from tests.support.command import image, npy, tree_bytes
 from tests.support.framed_records import WHOLE
-from tests.support.jobs import Files, Jobs
+from tests.support.jobs import Files, Jobs, each_mistake
 from tests.support.table_results import TOLERANT, check_consistent, parquet
 
 GOOD = "id,label,age\n1,ant,3\n2,bee,4\n3,ant,\n"
@@ -168,11 +168,7 @@ MISTAKES: list[tuple[Files, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("files", "line", "sentence"),
-    [(files, *row) for files, rows in MISTAKES for row in rows.items()],
-    ids=lambda value: ascii(value)[:60] if isinstance(value, str) else "",
-)
+@each_mistake(MISTAKES)
 def test_a_mistake_is_one_sentence_and_changes_nothing(jobs: Jobs, files: Files, line: str, sentence: str) -> None:
     jobs.refuse(line, sentence, files=files)
 
