@@ -120,7 +120,7 @@ def run_check(name: str) -> None:
 
 
 def run_ci(commands: Sequence[str], checks: Sequence[str], last_begin_s: float = LAST_BEGIN_S) -> bool:
-    """Run commands one after another, then commands of checks two at a time; return True if everything passed.
+    """Run commands one after another, the last beside checks, two at a time; return True if everything passed.
 
     A check waits for other programs half of its time. Output is printed when a command ends: all of it if it failed.
     """
@@ -141,10 +141,10 @@ def run_ci(commands: Sequence[str], checks: Sequence[str], last_begin_s: float =
             failed.append(command)
 
     LOGS.mkdir(parents=True, exist_ok=True)
-    for command in commands:
+    for command in commands[:-1]:
         run_one(command, 0)
     with ThreadPoolExecutor(2) as pool:
-        for _ in pool.map(run_one, checks, range(1, len(checks) + 1)):
+        for _ in pool.map(run_one, [*commands[-1:], *checks], range(len(checks) + 1)):
             pass
     print(f"CI took {(time.monotonic() - begin) / 60:.1f} minutes")
     for command in failed:
