@@ -1,6 +1,5 @@
 """Mistakes with the flags of tokens."""
 
-
 from tests.support.jobs import Files, Jobs, each_mistake
 from tests.support.tokenizer_files import tokenizer_json
 
