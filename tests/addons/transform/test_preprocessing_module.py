@@ -80,6 +80,7 @@ def test_what_is_no_python_is_said_at_once(data: bytes, sentence: str) -> None:
         ("return None", "preprocessing_fn returns nothing; expected a dictionary of tensors"),
         ("return [inputs]", "preprocessing_fn returns a list; expected a dictionary of tensors"),
         ("return {}", "preprocessing_fn returns an empty dictionary"),
+        ("raise __import__('shardmill').UserError('--module_file preprocessing.py: mine')", "preprocessing.py: mine"),
     ],
 )
 def test_what_its_function_does_wrong_is_said_with_the_line(body: str, sentence: str) -> None:
