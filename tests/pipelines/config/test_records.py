@@ -73,6 +73,7 @@ LISTED = {"input": None, "manifest": "a.csv"}
     [
         ("audio", {**LISTED, "file_column": "a,b"}, "^--file_column a,b: expected one column"),
         ("arrays", {**LISTED, "stacked": True}, "^--stacked and --manifest: names of arrays"),
+        ("csv", {"input": None}, "^give --input, a folder, a file or a glob"),
         ("csv", {**SEQUENCES, "drop": "time"}, "^--drop time: sequences are made by that column; do not drop it"),
         ("csv", {**SEQUENCES, "stratify_by": "label"}, "^--stratify_by label: the rows of a sequence have one value"),
         ("csv", {**SEQUENCES, "stratify_by": "label", "label": "kind"}, None),
