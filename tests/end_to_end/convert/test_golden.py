@@ -31,23 +31,6 @@ def test_bytes_are_those_promised(case: str, inputs: Path, monkeypatch: pytest.M
     assert digests(case) == GOLDEN[case]
 
 
-@pytest.fixture(scope="module")
-def workers(request: pytest.FixtureRequest, inputs: Path) -> Iterator[str]:
-    """A number of worker processes, which jobs share: their start takes longer than a job of these."""
-    with chdir(inputs), open_workers(int(request.param), [shards.__name__, staging.__name__]):
-        yield request.param
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("workers", "case"), sorted(("27"[len(case) % 2], case) for case in CASES), indirect=["workers"], scope="module"
-)
-def test_worker_processes_do_not_show(workers: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_SHARDS_A_WORKER", 0)  # so that they write all shards
-
-    assert digests(case, "--workers", workers, output="workers") == GOLDEN[case]
-
-
 def test_images_left_in_tars_do_not_show(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
     left: list[int] = []
@@ -82,3 +65,23 @@ def test_cases_differ() -> None:
             continue
         other = seen.setdefault(json.dumps(files, sort_keys=True), case)
         assert other == case
+
+
+@pytest.fixture(scope="module")
+def workers(request: pytest.FixtureRequest, inputs: Path) -> Iterator[str]:
+    """A number of worker processes, which jobs share: their start takes longer than a job of these.
+
+    All jobs of this process use them until the end of the module, so tests without them stand above.
+    """
+    with chdir(inputs), open_workers(int(request.param), [shards.__name__, staging.__name__]):
+        yield request.param
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "case"), sorted(("27"[len(case) % 2], case) for case in CASES), indirect=["workers"], scope="module"
+)
+def test_worker_processes_do_not_show(workers: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_SHARDS_A_WORKER", 0)  # so that they write all shards
+
+    assert digests(case, "--workers", workers, output="workers") == GOLDEN[case]
